@@ -123,7 +123,7 @@ helm: .venv/.dev
 .PHONY: can-have-nodes
 can-have-nodes: .venv/.dev
 	@$(BIN)/python -c 'import sys; from testbed.images import product; from testbed.nodes import namespaces; \
-	    why = namespaces.unusable() or product.unbuildable(); sys.exit(why and f"no real nodes here: {why}" or 0)'
+	    why = namespaces.why_unusable() or product.unbuildable(); sys.exit(why and f"no real nodes here: {why}" or 0)'
 
 .PHONY: node-tools
 node-tools: control-plane ## Build the programs of real nodes: control plane, kubelet, containerd, kube-proxy, CoreDNS (takes minutes, once)

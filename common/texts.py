@@ -17,7 +17,7 @@ MIN_SIMILARITY: Final = 0.83
 """Minimum similarity of a name and its misspelling; `minReplicas` and `maxReplicas` are less similar."""
 
 MAX_MESSAGE_LENGTH: Final = 1000
-"""The maximum length of a warning, a denial or a reason. Nobody reads a longer quotation of an object."""
+"""The maximum length of a warning, a denial or a reason. A longer quotation of an object is of no use."""
 
 MAX_NAME_LENGTH: Final = 200
 """The maximum length of a name for which similar names are searched."""

@@ -1,4 +1,4 @@
-"""Leader election with a Lease. Of several running replicas, only the holder of the Lease runs passes.
+"""Leader election with a Lease: only the replica that holds the Lease runs passes.
 
 The rules are those of client-go (``tools/leaderelection``). A candidate may take over the Lease if its
 holder has not renewed it for the Lease's duration. The candidate measures this time with its own clock, and

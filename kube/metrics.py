@@ -23,7 +23,7 @@ class Peer(Handler):
 
 
 class Server(ThreadingMixIn, WSGIServer):
-    """Serves each connection in a thread. Of too many connections, it closes the oldest."""
+    """Serves each connection in a thread. If there are too many, it closes the oldest one."""
 
     daemon_threads = True
     request_queue_size = 2 * MAX_CONNECTIONS

@@ -1,7 +1,7 @@
-"""The chart: its values rendered by Helm, and the rendered files in the repository.
+"""Renders the chart with Helm.
 
-As a program, ``python -m testbed.chart``, it writes ``manifests/install.yaml``, and before it the chart's
-copies of files of the packaged table.
+``python -m testbed.chart`` writes the chart's copies of files of the packaged table, and then
+``manifests/install.yaml``.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ Object = dict[str, Any]
 REPOSITORY = Path(__file__).resolve().parents[1]
 CHART = REPOSITORY / "manifests" / "chart"
 RULES = CHART / "rules"
-"""The files of the rule table that values bring."""
+"""The files of the rule table that the chart adds for some values."""
 COPIES = {"placement": RULES / "30-placement.yaml", "families": CHART / "families.yaml"}
-"""Files of the packaged table that the chart has, too: Helm reads nothing outside, and Flux no links."""
+"""The chart's copies of files of the packaged table. Helm reads no files outside it, and Flux no links."""
 INSTALL = REPOSITORY / "manifests" / "install.yaml"
-"""The default as Helm renders it, for users without Helm."""
+"""The chart with its default values, as Helm renders it, for users without Helm."""
 NAME: Final = "ultraserver-webhook"
-"""The name of the release, and of its namespace."""
+"""The name of the Helm release and of its namespace."""
 RECOMMENDED: Final[dict[str, dict[str, Any]]] = {
     "cert-manager": {"certificates": "certManager"},
     "failclosed": {"failurePolicy": "Fail"},
@@ -40,7 +40,7 @@ RECOMMENDED: Final[dict[str, dict[str, Any]]] = {
     "opt-in": {"optIn": True},
     "without-placement": {"placement": False},
 }
-"""Recommended values, by the name of the manifest that a release has for them."""
+"""Recommended values of the chart, by the name of their manifest in a release."""
 
 
 class ChartError(RuntimeError):
@@ -53,24 +53,24 @@ def packaged_file(name: str) -> Path:
 
 
 def helm() -> Path:
-    """Returns the helm of the testbed, or else the machine's own.
+    """Returns the helm that the testbed has built or, without it, the machine's helm.
 
     Raises:
-        FileNotFoundError: there is none.
+        FileNotFoundError: There is no helm.
     """
     return build.HELM.program("helm")
 
 
 def rendered(values: Mapping[str, Any] | None = None, chart: Path = CHART) -> str:
-    """Returns what ``helm template`` prints, with the namespace: what kubectl applies.
+    """Returns the output of ``helm template`` for kubectl, with the namespace.
 
     Args:
-        values: other than the chart's own.
-        chart: its folder.
+        values: Values that differ from the chart's defaults.
+        chart: The chart's folder.
 
     Raises:
-        ChartError: the chart or its schema refuses the values.
-        FileNotFoundError: there is no helm.
+        ChartError: The chart or its schema refuses the values.
+        FileNotFoundError: There is no helm.
     """
     return _rendered(json.dumps({"createNamespace": True} | dict(values or {})), chart)
 
@@ -78,18 +78,18 @@ def rendered(values: Mapping[str, Any] | None = None, chart: Path = CHART) -> st
 @cache
 def _rendered(values: str, chart: Path) -> str:
     command = [str(helm()), "template", NAME, str(chart), "--namespace", NAME, "--values", "-"]
-    done = subprocess.run(command, input=values, check=False, capture_output=True, text=True)
-    if done.returncode:
-        raise ChartError(done.stderr.strip())
-    return done.stdout
+    result = subprocess.run(command, input=values, check=False, capture_output=True, text=True)
+    if result.returncode:
+        raise ChartError(result.stderr.strip())
+    return result.stdout
 
 
 def objects(values: Mapping[str, Any] | None = None) -> list[Object]:
-    """Returns the objects of an installation with these values; those of the default need no Helm.
+    """Returns the objects of an installation with these values. The default values need no Helm.
 
     Raises:
-        ChartError: see ``rendered``.
-        FileNotFoundError: there is no helm.
+        ChartError: The chart or its schema refuses the values.
+        FileNotFoundError: There is no helm.
     """
     text = rendered(values) if values else INSTALL.read_text(encoding="utf-8")
     return [obj for obj in yaml.load_all(text, yaml.CSafeLoader) if obj]

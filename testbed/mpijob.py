@@ -4,12 +4,12 @@ from typing import Any
 
 IMAGE = "123456789012.dkr.ecr.us-west-2.amazonaws.com/ultraserver:mpijob"
 NODE = {"aws.amazon.com/neuroncore": 64}
-"""How much a node has of what it has not 16 of."""
+"""The amounts of a node's resources; of every other resource, a node has 16."""
 WORKER = ("spec", "mpiReplicaSpecs", "Worker", "template")
 LAUNCHER = ("spec", "mpiReplicaSpecs", "Launcher", "template")
 
 
-def mpijob(  # noqa: PLR0913 - each is something that a job may say
+def mpijob(  # noqa: PLR0913 - the parts of a job that tests change
     workers: int = 4,
     *,
     name: str = "train",
@@ -25,31 +25,31 @@ def mpijob(  # noqa: PLR0913 - each is something that a job may say
     """Returns a plain MPIJob of a number of workers, as a data scientist writes it.
 
     Args:
-        workers: how many.
-        name: of the job; not used where ``generate_name`` is given.
-        generate_name: the beginning of a name that the API server is to complete.
-        namespace: where the job says it belongs.
-        annotations: of the job.
-        worker_spec: further fields of the worker's pod spec.
-        launcher_spec: further fields of the launcher's pod spec.
-        resource: what each worker asks for; None for nothing.
-        amount: how much of it; None for all that a node has.
-        claim: the ResourceClaimTemplate of which each worker has a claim in place of what it would ask for.
+        workers: The number of workers.
+        name: The name of the job; ignored if there is a ``generate_name``.
+        generate_name: The beginning of a name that the API server completes.
+        namespace: The namespace in the job's metadata.
+        annotations: The annotations of the job.
+        worker_spec: Further fields of the worker's pod spec.
+        launcher_spec: Further fields of the launcher's pod spec.
+        resource: The resource that each worker requests; None for no resource.
+        amount: The amount of the resource; None for all that a node has.
+        claim: A ResourceClaimTemplate, by which each worker claims a device in place of the resource.
     """
     metadata: dict[str, Any] = {"name": name} if generate_name is None else {"generateName": generate_name}
     metadata |= {"namespace": namespace} if namespace else {}
     metadata |= {"annotations": annotations} if annotations else {}
     resources: dict[str, Any] = {}
-    claimed: dict[str, Any] = {}
+    resource_claims: dict[str, Any] = {}
     if claim:
         resources = {"resources": {"claims": [{"name": "neurons"}]}}
-        claimed = {"resourceClaims": [{"name": "neurons", "resourceClaimTemplateName": claim}]}
+        resource_claims = {"resourceClaims": [{"name": "neurons", "resourceClaimTemplateName": claim}]}
     elif resource:
         resources = {"resources": {"limits": {resource: amount or NODE.get(resource, 16)}}}
     launcher = {"containers": [{"name": "mpitest", "image": IMAGE}], **(launcher_spec or {})}
     worker = {
         "containers": [{"name": "mpitest", "image": IMAGE, **resources}],
-        **claimed,
+        **resource_claims,
         **(worker_spec or {}),
     }
     return {

@@ -1,4 +1,4 @@
-"""What workers have under /sys/class/neuron_device, as the driver writes it."""
+"""The files under /sys/class/neuron_device of workers, as the driver writes them."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -9,7 +9,7 @@ SERVERS = ("1f2e3d4c5b6a7988", "0a1b2c3d4e5f6071", "2233445566778899", "00112233
 
 
 def trn2u(server: str, node: int) -> Sysfs:
-    """Returns a node of a whole Trn2 UltraServer: four good links, two-node ids of its vertical pairs."""
+    """Returns a node of a whole Trn2 UltraServer: all links work, and pairs are vertical."""
     pair = f"{int(server, 16) - node // 2:016x}"
     return {
         "ultraserver_mode": "1,3,4",
@@ -26,7 +26,7 @@ def trn3(reservation: str, node: int) -> Sysfs:
 
 
 def servers(workers: int, kind: str = "trn2u") -> list[Sysfs]:
-    """Workers in whole UltraServers, handed out in an order that is not the topology's."""
+    """Returns the nodes of workers in whole UltraServers, in another order than that of the topology."""
     make = {"trn2u": trn2u, "trn3": trn3}[kind]
     names = [f"{0x9000000000000000 - 0x1000 * number:016x}" for number in range((workers + 3) // 4)]
     nodes = [make(name, node) for node in (2, 0, 3, 1) for name in names]
@@ -34,7 +34,7 @@ def servers(workers: int, kind: str = "trn2u") -> list[Sysfs]:
 
 
 def pairs(workers: int) -> list[Sysfs]:
-    """Workers in pairs that can do two nodes but not four, over the horizontal links."""
+    """Returns the nodes of workers in horizontal pairs, which support node config 2 but not 4."""
     return [
         {
             "ultraserver_mode": "2,4",
@@ -59,14 +59,14 @@ def single() -> Sysfs:
 
 
 def changed(topology: Iterable[Sysfs], number: int, **files: str) -> list[Sysfs]:
-    """Returns the same workers with some files of one of them replaced."""
+    """Returns the nodes, with some files of one node replaced."""
     result = [dict(sysfs) for sysfs in topology]
     result[number].update(files)
     return result
 
 
 def write(device: Path, sysfs: Mapping[str, str]) -> None:
-    """Writes files that may be read meanwhile: each value whole, the mode once the ids are there."""
+    """Writes files that may be read at the same time: each value at once, and the mode after the ids."""
     device.mkdir(parents=True, exist_ok=True)
     for file in sorted(sysfs, key="ultraserver_mode".__eq__):
         fresh = device.with_name(f"{device.name}.new")

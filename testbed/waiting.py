@@ -1,4 +1,4 @@
-"""How tests and tools wait: for something that they name, and not for ever."""
+"""Waits of tests and tools, which end in time and name what they wait for."""
 
 import contextlib
 import math
@@ -9,21 +9,21 @@ from typing import TypeVar
 T = TypeVar("T")
 
 PATIENCE = 90.0
-"""Seconds within which anything that is waited for happens, on a busy machine."""
+"""The maximum seconds of a wait, enough for a busy machine."""
 
 EVERY = 0.1
 
 _ends = math.inf
-"""Why another program ended a wait, without knowing what the wait was for."""
+"""The time at which every wait ends, by the monotonic clock."""
 
 
 class NotYetError(AssertionError):
-    """What was waited for did not come about in time; the message has what was seen last."""
+    """A wait ended without its event; the message has the last observation."""
 
 
 @contextlib.contextmanager
 def at_most(seconds: float) -> Iterator[None]:
-    """Ends every wait within this many seconds from now, so that it says what it waited for and saw."""
+    """Ends every wait after this many seconds, so that its message says what it waited for and saw last."""
     global _ends  # noqa: PLW0603 - also for waits in other threads
     before, _ends = _ends, time.monotonic() + seconds
     try:
@@ -33,31 +33,31 @@ def at_most(seconds: float) -> Iterator[None]:
 
 
 def left(seconds: float) -> float:
-    """Returns how many of the seconds that a wait would take it may take."""
+    """Returns the seconds that a wait may take, which are fewer if `at_most` ends it earlier."""
     return max(min(seconds, _ends - time.monotonic()), 0.0)
 
 
 def until(condition: Callable[[], T], what: str, seconds: float = PATIENCE, every: float = EVERY) -> T:
-    """Waits for something without an event to follow: a file, a log, a port or a program.
+    """Waits for something that has no event, such as a file, a log, a port or a program.
 
-    What the API server has is followed by a watch instead: ``Kubectl.wait_for``.
+    ``Kubectl.wait_for`` waits for objects of the API server: it uses a watch.
 
     Args:
-        condition: called again and again.
-        what: is waited for, in a few words.
-        seconds: how long.
-        every: seconds between two calls.
+        condition: The function that is called until its result is true.
+        what: What the wait is for, in a few words.
+        seconds: The maximum seconds of the wait.
+        every: The seconds between two calls.
 
     Returns:
-        What the condition said, once that is not empty, zero or false.
+        The first result of the condition that is not empty, zero or false.
 
     Raises:
-        NotYetError: the time is over.
+        NotYetError: The time is over.
     """
     seconds = left(seconds)
     deadline = time.monotonic() + seconds
     while not (result := condition()):
         if time.monotonic() > deadline:
             raise NotYetError(f"waited {seconds:.0f} s for {what}; last seen: {result!r}")
-        time.sleep(every)  # noqa: TID251 - the one place that polls
+        time.sleep(every)  # noqa: TID251 - the only place that polls
     return result

@@ -67,7 +67,7 @@ def _programs(item: pytest.Item) -> Sequence[str]:
 def _lacking_for_nodes(item: pytest.Item) -> str:
     """Returns what a test that needs real nodes cannot have here; empty if nothing."""
     if item.get_closest_marker("real_nodes"):
-        if reason := namespaces.unusable():
+        if reason := namespaces.why_unusable():
             return reason
         if node_build.missing(node_build.directory()):
             return "their programs are not built: make node-tools"

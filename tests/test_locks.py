@@ -83,4 +83,4 @@ def test_the_base_image_is_named_by_its_digest() -> None:
     assert re.search(r"^ARG BASE=python:3\.13\.\d+-slim-trixie@sha256:[0-9a-f]{64}$", text, re.MULTILINE)
     stages = re.findall(r"^FROM (\S+) AS (\S+)$", text, re.MULTILINE)
     assert len(stages) == text.count("\nFROM ")
-    assert {below for below, _ in stages} - {name for _, name in stages} == {"${BASE}"}
+    assert {build_base for build_base, _ in stages} - {name for _, name in stages} == {"${BASE}"}

@@ -291,7 +291,7 @@ def staged(  # noqa: PLR0913, PLR0917 - all that a stage is made of
         fleet = nodes.plain_nodes(1)
         if isinstance(ultraservers, int):
             servers = nodes.ultraserver_nodes(ultraservers)
-            fleet += nodes.driven(servers) if claims else servers
+            fleet += nodes.with_driver(servers) if claims else servers
         else:
             fleet += ultraservers
         nodes.create(control_plane.kubectl, fleet)

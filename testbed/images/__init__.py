@@ -1,1 +1,1 @@
-"""Images without a registry: the product's, a job's and their base."""
+"""Builds images without a registry: those of the product, that of a job, and their base."""

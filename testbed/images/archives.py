@@ -1,4 +1,4 @@
-"""What an image archive holds, without a container runtime."""
+"""Reads image archives, without a container runtime."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True)
 class Layer:
-    """One layer.
+    """A layer of an image.
 
     Attributes:
-        digest: by which layers of several images are the same.
-        files: the size in bytes of every regular file, by its path without a leading slash.
-        gone: the paths that it takes away from the layers below.
-        modes: the mode of every regular file.
+        digest: The digest, which is the same for equal layers of several images.
+        files: The size in bytes of each regular file, by its path without a leading slash.
+        removed_paths: The paths of lower layers that this layer removes.
+        modes: The mode of each regular file.
     """
 
     digest: str
     files: dict[str, int]
-    gone: frozenset[str]
+    removed_paths: frozenset[str]
     modes: dict[str, int]
 
 
 @dataclass(frozen=True)
 class Image:
-    """An image: its configuration and its layers, the lowest first."""
+    """The configuration and the layers of an image. The lowest layer is the first."""
 
     config: Object
     layers: tuple[Layer, ...]
 
     @classmethod
     def read(cls, archive: Path) -> Self:
-        """Reads an archive as ``docker save``, ``buildah push`` and ``layout.pack`` write it."""
+        """Reads an archive that ``docker save``, ``buildah push`` or ``layout.pack`` has written."""
         with tarfile.open(archive) as tar:
             (manifest,) = json.load(_member(tar, "manifest.json"))
             config = json.load(_member(tar, manifest["Config"]))
@@ -56,17 +56,17 @@ class Image:
         return self.layers[count:]
 
     def files(self) -> dict[str, int]:
-        """Returns what a container sees: the size of every regular file, by its path."""
+        """Returns the size of each regular file that a container sees, by its path."""
         sizes: dict[str, int] = {}
         for layer in self.layers:
             for path in list(sizes):
-                if any(path == gone or path.startswith(f"{gone}/") for gone in layer.gone):
+                if any(path == removed or path.startswith(f"{removed}/") for removed in layer.removed_paths):
                     del sizes[path]
             sizes |= layer.files
         return sizes
 
-    def with_rights_of_their_owner(self) -> set[str]:
-        """Returns the files that a container sees and that run as their owner or group, for every user."""
+    def setuid_files(self) -> set[str]:
+        """Returns the files of a container that run as their owner or group (setuid, setgid)."""
         modes: dict[str, int] = {}
         for layer in self.layers:
             modes |= layer.modes
@@ -74,7 +74,7 @@ class Image:
 
 
 def diff_ids(archive: Path) -> list[str]:
-    """Returns the digests of an image's layers, as they are unpacked; the lowest first."""
+    """Returns the digests of an image's unpacked layers. The lowest layer is the first."""
     with tarfile.open(archive) as tar:
         (manifest,) = json.load(_member(tar, "manifest.json"))
         digests: list[str] = json.load(_member(tar, manifest["Config"]))["rootfs"]["diff_ids"]
@@ -82,10 +82,10 @@ def diff_ids(archive: Path) -> list[str]:
 
 
 def text_of(archive: Path, path: str) -> str:
-    """Returns a file of an image, as the topmost layer that has it says.
+    """Returns a file of an image, from the highest layer that has it.
 
     Raises:
-        FileNotFoundError: no layer has it.
+        FileNotFoundError: No layer has the file.
     """
     with tarfile.open(archive) as tar:
         (manifest,) = json.load(_member(tar, "manifest.json"))
@@ -103,13 +103,13 @@ def _member(tar: tarfile.TarFile, name: str) -> Any:
 
 
 def _layer(digest: str, content: Any) -> Layer:
-    files, gone, modes = {}, set(), {}
+    files, removed_paths, modes = {}, set(), {}
     with tarfile.open(fileobj=content) as tar:
         for member in tar:
             path = member.name.removeprefix("./").strip("/")
             folder, _, name = path.rpartition("/")
             if name.startswith(".wh."):
-                gone.add(f"{folder}/{name.removeprefix('.wh.')}".strip("/"))
+                removed_paths.add(f"{folder}/{name.removeprefix('.wh.')}".strip("/"))
             elif member.isfile():
                 files[path], modes[path] = member.size, member.mode
-    return Layer(digest, files, frozenset(gone), modes)
+    return Layer(digest, files, frozenset(removed_paths), modes)

@@ -1,4 +1,4 @@
-"""Images without a registry: archives made by hand, and the store that nodes have them in from the start."""
+"""Writes image archives without a registry, and fills the image store of nodes from archives."""
 
 import fcntl
 import hashlib
@@ -26,10 +26,10 @@ def archive(out: Path, name: str, files: Mapping[str, Path], entrypoint: Sequenc
     """Writes an archive, as ``docker save`` does, of an image with a few programs.
 
     Args:
-        out: the archive.
-        name: of the image, with its tag.
-        files: what it holds, by the place in it.
-        entrypoint: what it runs.
+        out: The archive.
+        name: The name of the image, with its tag.
+        files: The files of the image, by their paths in it.
+        entrypoint: The entrypoint of the image.
     """
     layer = io.BytesIO()
     with tarfile.open(fileobj=layer, mode="w") as tar:
@@ -56,7 +56,7 @@ def archive(out: Path, name: str, files: Mapping[str, Path], entrypoint: Sequenc
 
 
 def small(folder: Path, tools: Path) -> list[Path]:
-    """Returns the two images that need only the nodes' programs: pause and busybox."""
+    """Writes the archives of two small images, pause and busybox, and returns their paths."""
     busybox = shutil.which("busybox", path=PATH)
     if busybox is None:
         raise ClusterError("busybox is not there: apt-get install busybox-static")
@@ -67,17 +67,17 @@ def small(folder: Path, tools: Path) -> list[Path]:
 
 
 def store(archives: Sequence[Path], tools: Path) -> Path:
-    """Returns a folder with containerd's files after it has imported all archives; kept for the next time."""
+    """Returns a folder with containerd's files after an import of all archives. The folder is cached."""
     digest = hashlib.sha256()
-    for one in archives:
-        with one.open("rb") as file:
+    for image in archives:
+        with image.open("rb") as file:
             digest.update(hashlib.file_digest(file, "sha256").digest())
-    # Their folder has the name of what they were built by; another containerd may keep images differently.
+    # The folder's name is the recipe of the tools. Another containerd may store images in another way.
     digest.update(tools.name.encode())
     target = CACHE / "image-stores" / digest.hexdigest()[:16]
     target.parent.mkdir(parents=True, exist_ok=True)
     with (target.parent / ".lock").open("w") as lock:
-        # A second process waits here, and then finds it filled.
+        # A second process waits here until the first has filled the folder.
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not target.is_dir():
             say(f"importing {len(archives)} images for the nodes, once")
@@ -104,18 +104,18 @@ def _import(archives: Sequence[Path], tools: Path, target: Path) -> None:
         command = [*namespaces.enter(), str(tools / "containerd"), f"--config={config}"]
         program = programs.start("containerd", command, env={"PATH": f"{tools}:{PATH}"})
         program.wait_ready(answers, READY_SECONDS)
-        for one in archives:
-            done = subprocess.run(
-                [*ctr, "images", "import", str(one)], check=False, capture_output=True, text=True
+        for image in archives:
+            result = subprocess.run(
+                [*ctr, "images", "import", str(image)], check=False, capture_output=True, text=True
             )
-            if done.returncode:
-                raise ClusterError(f"containerd does not take {one}:\n{done.stdout}{done.stderr}")
+            if result.returncode:
+                raise ClusterError(f"containerd does not import {image}:\n{result.stdout}{result.stderr}")
         programs.stop(program)
         root.rename(target)
 
 
 def fill(folder: Path, source: Path) -> None:
-    """Gives a node the store: by hard links, as nothing changes in it but the databases."""
+    """Copies the store to a node. Files are hard links, except the databases, which change."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     subprocess.run(["cp", "-a", "--link", str(source), str(folder)], check=True)
     for database in source.glob("io.containerd.*/*.db"):

@@ -1,4 +1,4 @@
-"""Archives of images that keep their digest on their way into a registry, or into containerd without one."""
+"""Writes image archives that keep their digest when they are copied to a registry or into containerd."""
 
 import hashlib
 import io
@@ -11,25 +11,25 @@ OCI = "application/vnd.oci.image"
 LAYER, CONFIG = f"{OCI}.layer.v1.tar+gzip", f"{OCI}.config.v1+json"
 MANIFEST, INDEX = f"{OCI}.manifest.v1+json", f"{OCI}.index.v1+json"
 IN_CONTAINERD = "docker.io/library"
-"""What containerd and kubelets put before the name of an image that has no registry."""
+"""The prefix that containerd and kubelets add to the name of an image without a registry."""
 
 
 def pack(folder: Path, out: Path, name: str, tag: str) -> None:
     """Writes an OCI layout that ``docker load`` reads, too.
 
-    The layers stay as they are, because compressing them again would change the digest. The configuration
-    stays, too, because OCI's own has no health check. containerd finds an image only by its full names,
-    so it gets the one by digest as well.
+    The layers are not compressed again, because that would change the digest. The configuration is kept,
+    because OCI's configuration has no health check. containerd finds an image only by its full names, so the
+    archive also has the name with the digest.
 
     Args:
-        folder: what ``buildah push dir:`` has written.
-        out: the archive.
-        name: of the image.
-        tag: of the image.
+        folder: The folder that ``buildah push dir:`` has written.
+        out: The archive.
+        name: The name of the image.
+        tag: The tag of the image.
     """
-    made = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-    layers = [{**each, "mediaType": LAYER} for each in made["layers"]]
-    config = {**made["config"], "mediaType": CONFIG}
+    image_manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    layers = [{**item, "mediaType": LAYER} for item in image_manifest["layers"]]
+    config = {**image_manifest["config"], "mediaType": CONFIG}
     manifest = _json({"schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": layers})
     entry = {
         "mediaType": MANIFEST,
@@ -43,23 +43,23 @@ def pack(folder: Path, out: Path, name: str, tag: str) -> None:
         },
         {"io.containerd.image.name": f"{IN_CONTAINERD}/{name}@{entry['digest']}"},
     ]
-    index = [{**entry, "annotations": each} for each in names]
+    index = [{**entry, "annotations": item} for item in names]
     load = {
         "Config": _blob(config),
         "RepoTags": [f"{name}:{tag}"],
-        "Layers": [_blob(each) for each in layers],
+        "Layers": [_blob(item) for item in layers],
     }
     with tarfile.open(out, "w") as tar:
         add(tar, "oci-layout", _json({"imageLayoutVersion": "1.0.0"}))
         add(tar, "index.json", _json({"schemaVersion": 2, "mediaType": INDEX, "manifests": index}))
         add(tar, "manifest.json", _json([load]))
         add(tar, _blob(entry), manifest)
-        for each in [config, *layers]:
-            add(tar, _blob(each), (folder / each["digest"].removeprefix("sha256:")).read_bytes())
+        for item in [config, *layers]:
+            add(tar, _blob(item), (folder / item["digest"].removeprefix("sha256:")).read_bytes())
 
 
 def digest(archive: Path) -> str:
-    """Returns the digest by which a registry serves the image, if it was copied there as it is."""
+    """Returns the digest of the image in a registry to which the archive is copied unchanged."""
     with tarfile.open(archive) as tar:
         index = tar.extractfile("index.json")
         assert index is not None
@@ -75,7 +75,7 @@ def _json(value: Any) -> bytes:
 
 
 def add(tar: tarfile.TarFile, name: str, data: bytes, mode: int = 0o644) -> None:
-    """Puts a file into an archive; nothing of the machine or the time goes along."""
+    """Adds a file to an archive, without the time or properties of the machine."""
     info = tarfile.TarInfo(name)
     info.size, info.mode = len(data), mode
     tar.addfile(info, io.BytesIO(data))

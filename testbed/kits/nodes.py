@@ -1,8 +1,8 @@
 """Builds the programs of a node into a cache directory: ``python -m testbed.kits.nodes``.
 
-Kubelet, kube-proxy, containerd with its shim and command line, and CoreDNS are built from the modules
-next to this file; with them the Pods' pause process, and the tests' device plugin and DRA driver.
-They are kept apart from the control plane's programs, which most tests need and these few do not.
+Kubelet, kube-proxy, containerd with its shim and command line, and CoreDNS are built from the modules next to
+this file. The Pods' pause process, and the tests' device plugin and DRA driver are built, too. Most tests
+need only the programs of the control plane, which are in another directory.
 """
 
 import hashlib
@@ -25,9 +25,9 @@ class Module:
     """A folder with a ``go.mod``.
 
     Attributes:
-        programs: the package that each program is built from, by the program's name.
-        tags: of ``go build``: what is left out.
-        links: values that are linked in with the version of Kubernetes.
+        programs: The Go package of each program, by the program's name.
+        tags: Tags of ``go build`` that leave parts out.
+        links: Linker flags, in addition to those for the version of Kubernetes.
     """
 
     programs: dict[str, str]
@@ -36,7 +36,7 @@ class Module:
 
 
 def modules() -> dict[str, Module]:
-    """Returns what is built, by the name of the folder."""
+    """Returns the modules by the names of their folders."""
     version = required(MODULES / "containerd" / "go.mod", CONTAINERD)
     return {
         "kubernetes": Module(
@@ -58,7 +58,7 @@ def modules() -> dict[str, Module]:
 
 
 def programs() -> list[str]:
-    """Returns the names of everything that is built."""
+    """Returns the names of all programs."""
     return [name for module in modules().values() for name in module.programs]
 
 
@@ -69,7 +69,7 @@ def flags(module: Module) -> list[str]:
 
 
 def recipe() -> str:
-    """Returns the hash of all that decides what is built."""
+    """Returns the hash of everything that decides the contents of the directory."""
     digest = hashlib.sha256()
     for file in sorted(file for folder in modules() for file in (MODULES / folder).rglob("*")):
         if file.is_file():
@@ -79,12 +79,12 @@ def recipe() -> str:
 
 
 def directory() -> Path:
-    """Returns where the programs are, or will be."""
+    """Returns the folder of the programs, which may not exist yet."""
     return CACHE / "node-tools" / recipe()
 
 
 def missing(target: Path) -> list[str]:
-    """Returns what ``target`` lacks: nothing, when it was built whole. The folder appears only then."""
+    """Returns the programs that ``target`` lacks. A target exists only when it is complete."""
     return [name for name in programs() if not (target / name).is_file()]
 
 
@@ -102,7 +102,7 @@ def build_into(target: Path, staging: Path, go: golang.Go) -> None:
 
 
 def main() -> int:
-    """Builds what is missing and says where it is."""
+    """Builds the programs if they are missing, and prints where they are."""
     start, target = time.monotonic(), directory()
     if missing(target):
         build_once(target, missing, build_into, "the programs of a node")

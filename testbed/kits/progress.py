@@ -1,4 +1,4 @@
-"""Runs long commands and never keeps quiet for long about them."""
+"""Runs long commands, and reports their progress."""
 
 import queue
 import subprocess
@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import IO
 
 HEARTBEAT_SECONDS = 10.0
-LATEST = 100
-"""Characters shown of the line that a command printed last."""
+MAX_LINE = 100
+"""The maximum length of a command's last line in the report."""
 TAIL_LINES = 30
 PACKAGES = "packages fetched or compiled"
-"""What go's lines on standard error are about."""
+"""The unit that go's lines on standard error count."""
 
 
 class PhaseError(RuntimeError):
@@ -22,13 +22,13 @@ class PhaseError(RuntimeError):
 
 
 def say(text: str) -> None:
-    """Writes one line at once, even into a pipe."""
+    """Writes a line without delay, even into a pipe."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
 
 class Progress:
-    """Runs a known number of phases, with a line for each and a sign of life in between."""
+    """Runs a known number of phases. Reports each phase, and during a long phase its progress."""
 
     def __init__(self, phases: int) -> None:
         self._phases = phases
@@ -41,49 +41,49 @@ class Progress:
         """Runs ``command`` to its end.
 
         Args:
-            name: what the phase is called in the report.
-            command: the program and its arguments.
-            cwd: the folder it runs in.
-            env: its whole environment.
-            counted: what each line on standard error is about, ``packages`` for example. The number is shown,
-                and standard output is ignored.
+            name: The name of the phase in the report.
+            command: The program and its arguments.
+            cwd: The folder in which it runs.
+            env: The complete environment.
+            counted: The unit that lines on standard error count, for example ``packages``. Then the report
+                has the number, and standard output is ignored.
 
         Raises:
-            PhaseError: the command failed; the message ends with what it said last.
+            PhaseError: The command has failed; the message ends with its last lines.
         """
         self._done += 1
-        began = time.monotonic()
-        # Where nothing is counted, some programs say on standard output what is wrong: debootstrap does.
+        start = time.monotonic()
+        # Some programs, such as debootstrap, write errors to standard output.
         out, err = (subprocess.DEVNULL, subprocess.PIPE) if counted else (subprocess.PIPE, subprocess.STDOUT)
         with subprocess.Popen(
             command, cwd=cwd, env=dict(env), stdout=out, stderr=err, text=True, errors="replace"
         ) as process:
             try:
-                lines = self._follow(name, process, began, counted)
+                lines = self._follow(name, process, start, counted)
             except BaseException:
                 process.kill()  # unshare ignores SIGTERM
                 raise
         if process.returncode:
             raise PhaseError(f"{name}: {' '.join(command)} failed:\n" + "\n".join(lines[-TAIL_LINES:]))
-        self._line(name, f"done in {time.monotonic() - began:.1f} s{_number(lines, counted)}")
+        self._line(name, f"done in {time.monotonic() - start:.1f} s{_number(lines, counted)}")
 
-    def _follow(self, name: str, process: subprocess.Popen[str], began: float, counted: str) -> list[str]:
+    def _follow(self, name: str, process: subprocess.Popen[str], start: float, counted: str) -> list[str]:
         stream = process.stderr or process.stdout
         if stream is None:
             raise PhaseError(f"{name}: no output to follow")
-        news: queue.Queue[str | None] = queue.Queue()
-        reader = threading.Thread(target=_read, args=(stream, news), daemon=True)
+        output: queue.Queue[str | None] = queue.Queue()
+        reader = threading.Thread(target=_read, args=(stream, output), daemon=True)
         reader.start()
         lines: list[str] = []
-        spoken = began
+        last_report = start
         while True:
             now = time.monotonic()
-            if now - spoken >= HEARTBEAT_SECONDS:
-                spoken = now
-                latest = f", now {lines[-1][:LATEST]}" if lines else ""
+            if now - last_report >= HEARTBEAT_SECONDS:
+                last_report = now
+                latest = f", now {lines[-1][:MAX_LINE]}" if lines else ""
                 self._line(name, f"working{_number(lines, counted)}{latest}")
             try:
-                line = news.get(timeout=1)
+                line = output.get(timeout=1)
             except queue.Empty:
                 continue
             if line is None:
@@ -100,7 +100,7 @@ def _number(lines: list[str], counted: str) -> str:
     return f", {len(lines)} {counted}" if counted else ""
 
 
-def _read(stream: IO[str], news: queue.Queue[str | None]) -> None:
+def _read(stream: IO[str], output: queue.Queue[str | None]) -> None:
     for line in stream:
-        news.put(line.rstrip("\n"))
-    news.put(None)
+        output.put(line.rstrip("\n"))
+    output.put(None)

@@ -1,4 +1,4 @@
-"""A control plane with real nodes to look at: ``python -m testbed.nodes`` stays until Ctrl-C."""
+"""Runs a control plane with real nodes for a person: ``python -m testbed.nodes`` stays until Ctrl-C."""
 
 import argparse
 import shlex
@@ -18,9 +18,13 @@ from testbed.plane.process import ClusterError, end_as_by_ctrl_c, wait_for_ctrl_
 def main() -> int:
     """Starts everything, prints how to use it, and waits for Ctrl-C."""
     parser = argparse.ArgumentParser(prog="python -m testbed.nodes", description=__doc__)
-    parser.add_argument("--nodes", type=int, choices=(1, 2, 4), default=4, help="how many (default: 4)")
-    more = "and how many of another UltraServer, with a DRA driver in place of the plugin (default: 0)"
-    parser.add_argument("--driver", type=int, choices=(0, 1, 2, 4), default=0, help=more)
+    parser.add_argument(
+        "--nodes", type=int, choices=(1, 2, 4), default=4, help="the number of nodes (default: 4)"
+    )
+    driver_help = (
+        "the number of nodes of another UltraServer, with a DRA driver in place of the plugin (default: 0)"
+    )
+    parser.add_argument("--driver", type=int, choices=(0, 1, 2, 4), default=0, help=driver_help)
     options = parser.parse_args()
     end_as_by_ctrl_c()
     try:
@@ -35,19 +39,21 @@ def main() -> int:
 
 
 def _serve(folder: Path, count: int, driven: int) -> None:
-    with story.plane(folder, product.built(), count, say, driven) as (running, _):
-        say(f"{count} real nodes of one UltraServer, with 16 devices each; {driven or 'no'} others")
-        say(f"\n  export KUBECONFIG={shlex.quote(str(running.kubeconfig))}")
-        say(f"  alias kubectl={shlex.quote(str(running.kubectl.binary))}")
+    with story.plane(folder, product.built(), count, say, driven) as (plane, _):
+        say(
+            f"{count} real nodes of one UltraServer, with 16 devices each; {driven or 'no'} with a DRA driver"
+        )
+        say(f"\n  export KUBECONFIG={shlex.quote(str(plane.kubeconfig))}")
+        say(f"  alias kubectl={shlex.quote(str(plane.kubectl.binary))}")
         say("\nThe product is not installed. In the repository:\n")
         say(f"  kubectl apply -f {chart.INSTALL.relative_to(chart.REPOSITORY)}")
         job = story.JOB.relative_to(story.REPOSITORY)
-        waits = "" if count == NODES_PER_ULTRASERVER else "  # waits: it is for four nodes"
-        say(f"  kubectl apply -f {job}{waits}\n")
+        note = "" if count == NODES_PER_ULTRASERVER else "  # waits: this job needs four nodes"
+        say(f"  kubectl apply -f {job}{note}\n")
         if driven:
-            say(f"{driven} others are claimed: docs/claims.md; their templates are applied with")
+            say(f"jobs can claim {driven} nodes, see docs/claims.md; the templates are installed with")
             say("  kubectl apply -f manifests/chart/claims.yaml\n")
-        say(f"logs are in {running.programs.logs}; Ctrl-C stops everything")
+        say(f"logs are in {plane.programs.logs}; Ctrl-C stops everything")
         wait_for_ctrl_c()
 
 

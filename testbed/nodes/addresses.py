@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 PLANE = "10.98.0.1"
-"""The plane's address: of the API server and CoreDNS, and the route from a node to the Pods of others."""
+"""The address of API server and CoreDNS, and the gateway from a node to the Pods of other nodes."""
 SERVICES = "10.96.0.0/16"
 KUBERNETES = "10.96.0.1"
-"""The Service ``kubernetes``: the API server, as Pods know it."""
+"""The address of the Service ``kubernetes``, by which Pods reach the API server."""
 PODS = "10.97.0.0/16"
 
 
@@ -16,9 +16,9 @@ class Place:
     """A node's name and addresses.
 
     Attributes:
-        name: of the node and its host.
-        number: from 1; decides the addresses.
-        labels: what the kubelet gives the node.
+        name: The name of the node and its host.
+        number: The node's number, from 1, which decides its addresses.
+        labels: The labels that the kubelet sets.
     """
 
     name: str
@@ -27,12 +27,12 @@ class Place:
 
     @property
     def address(self) -> str:
-        """The node's own."""
+        """The node's address."""
         return f"10.98.0.{10 + self.number}"
 
     @property
     def gateway(self) -> str:
-        """The plane's, as the node sees it."""
+        """The node's gateway, which is the plane."""
         return PLANE
 
     @property

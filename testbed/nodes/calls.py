@@ -1,4 +1,4 @@
-"""Calls of the API server whose answers are text or have warnings: logs, metrics, creates by dry run."""
+"""Calls the API server where answers are text or have warnings: logs, metrics, creates by dry run."""
 
 import contextlib
 import functools
@@ -18,7 +18,7 @@ class Caller:
     """Calls with the rights of a kubeconfig, as ``testbed.plane.credentials`` writes it.
 
     Args:
-        kubeconfig: of the user that calls.
+        kubeconfig: The kubeconfig of the user.
     """
 
     def __init__(self, kubeconfig: Path) -> None:
@@ -34,27 +34,27 @@ class Caller:
         )
 
     def text(self, path: str) -> str:
-        """Returns the answer to a GET; nothing where it is an error, or none comes."""
+        """Returns the answer to a GET; an empty text if the answer is an error or does not come."""
         with contextlib.suppress(urllib3.exceptions.HTTPError):
             answer = self._pool.request("GET", f"{self._server}{path}")
             return answer.data.decode(errors="replace") if answer.status == HTTPStatus.OK else ""
         return ""
 
     def lines(self, path: str, seconds: float) -> Iterator[str]:
-        """Yields the lines of an answer as they arrive; ends if none arrives for long."""
+        """Yields the lines of an answer as they arrive. Ends after this many seconds without data."""
         timeout = urllib3.Timeout(connect=SECONDS, read=seconds)
         answer = self._pool.request("GET", f"{self._server}{path}", preload_content=False, timeout=timeout)
-        left = b""
+        incomplete = b""
         with contextlib.closing(answer), contextlib.suppress(urllib3.exceptions.HTTPError):
-            for part in answer.stream(65536) if answer.status == HTTPStatus.OK else ():
-                *whole, left = (left + part).split(b"\n")
-                yield from (line.decode(errors="replace") for line in whole)
+            for chunk in answer.stream(65536) if answer.status == HTTPStatus.OK else ():
+                *complete, incomplete = (incomplete + chunk).split(b"\n")
+                yield from (line.decode(errors="replace") for line in complete)
 
     def post(self, path: str, document: dict[str, Any]) -> tuple[dict[str, Any], str]:
         """Posts an object.
 
         Returns:
-            The answer, and what was said against it: the message of a refusal, or warnings.
+            The answer, and the message of a refusal or the warnings.
         """
         try:
             response = self._pool.request("POST", f"{self._server}{path}", json=document)
@@ -63,12 +63,12 @@ class Caller:
         answer = response.json()
         if response.status != HTTPStatus.CREATED:
             return {}, str(answer.get("message"))
-        # Each is `299 - "text"`.
+        # A header has the form `299 - "text"`.
         warnings = (re.sub(r'^\d+ \S+ "(.*)"$', r"\1", line) for line in response.headers.getlist("Warning"))
         return answer, "\n".join(f"Warning: {line}" for line in warnings)
 
 
 @functools.cache
 def caller(kubeconfig: Path) -> Caller:
-    """Returns the caller of a kubeconfig; its connections are kept."""
+    """Returns the caller of a kubeconfig, always the same one, so that connections are reused."""
     return Caller(kubeconfig)

@@ -1,4 +1,4 @@
-"""Configuration files of containerd, kubelet, kube-proxy and CoreDNS. JSON where YAML is read."""
+"""Returns configuration files of containerd, kubelet, kube-proxy and CoreDNS. YAML is written as JSON."""
 
 import json
 import shutil
@@ -38,13 +38,13 @@ state = '/run/containerd'
 
 
 def containerd(networks: Path) -> str:
-    """Returns the configuration of containerd, whose Pods have the networks of a folder."""
+    """Returns the configuration of containerd; a folder has the networks of the Pods."""
     runc = shutil.which("runc", path=PATH)
     return CONTAINERD.format(socket=SOCKET, pause=PAUSE, cni=CNI, networks=networks, runc=runc)
 
 
 def pod_network(place: Place, data: Path) -> str:
-    """Returns a bridge on which every Pod of a node gets an address."""
+    """Returns the configuration of a bridge on which every Pod of a node gets an address."""
     addresses = {
         "type": "host-local",
         "dataDir": str(data),
@@ -74,30 +74,30 @@ KUBELET = {
     "failSwapOn": False,
     "oomScoreAdj": 0,
     "makeIPTablesUtilChains": False,
-    # Images cannot be pulled again.
+    # A removed image could not be pulled again.
     "imageMinimumGCAge": "24h",
     "imageGCHighThresholdPercent": 100,
     "evictionHard": {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
-    # A sign of life every 2.5 s, of which the controller manager misses 20 s; by default 10 s and 50 s.
+    # The kubelet renews its Lease every 2.5 s, not every 10 s. Without it, the node is not ready after 20 s.
     "nodeLeaseDurationSeconds": 10,
-    # A changed Secret or ConfigMap is in its volume after two seconds instead of a minute.
+    # A changed Secret or ConfigMap reaches its volume after two seconds, not after a minute.
     "syncFrequency": "1s",
     "configMapAndSecretChangeDetectionStrategy": "Watch",
 }
-"""What is the same for every kubelet."""
+"""The settings that all kubelets share."""
 
 
 def kubelet(place: Place, cgroup: str, credentials: Path, resolv: Path) -> str:
     """Returns the configuration of a kubelet.
 
     Args:
-        place: the node's.
-        cgroup: the control group that its Pods are below.
-        credentials: the folder with ``ca.crt`` and ``kubelet-<node>.{crt,key}``.
-        resolv: an empty file: nothing outside can be asked for names.
+        place: The node's name and addresses.
+        cgroup: The control group of its Pods.
+        credentials: The folder with ``ca.crt`` and ``kubelet-<node>.{crt,key}``.
+        resolv: An empty file, because no name server outside can be reached.
     """
     files = str(credentials / f"kubelet-{place.name}")
-    own = {
+    node_settings = {
         "cgroupRoot": cgroup,
         "address": place.address,
         "healthzBindAddress": place.address,
@@ -111,7 +111,7 @@ def kubelet(place: Place, cgroup: str, credentials: Path, resolv: Path) -> str:
         "clusterDNS": [place.gateway],
         "resolvConf": str(resolv),
     }
-    return json.dumps(KUBELET | own)
+    return json.dumps(KUBELET | node_settings)
 
 
 def proxy(kubeconfig: Path, pods: str) -> str:
@@ -123,7 +123,7 @@ def proxy(kubeconfig: Path, pods: str) -> str:
         "mode": "nftables",
         "oomScoreAdj": 0,
         "clusterCIDR": pods,
-        # Anything else would be written to the machine's own settings.
+        # With other values, kube-proxy would change the machine's settings.
         "conntrack": {"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
     }
     return json.dumps(config)

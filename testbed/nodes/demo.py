@@ -1,4 +1,4 @@
-"""``make demo``: four real nodes, the product installed, and a plain job that runs to its end on them."""
+"""``make demo``: installs the product on four real nodes, and runs a plain job there to its end."""
 
 import sys
 import time
@@ -19,7 +19,7 @@ def main() -> int:
     start = time.monotonic()
     try:
         with scratch() as folder:
-            succeeded = _tell(folder)
+            succeeded = _run_demo(folder)
     except KeyboardInterrupt:
         say("stopped; nothing is left running")
         return 130
@@ -33,51 +33,53 @@ def main() -> int:
     return 0 if succeeded else 1
 
 
-def _tell(folder: Path) -> bool:
+def _run_demo(folder: Path) -> bool:
     with story.plane(folder, product.archives(), say=say) as (plane, _):
         kubectl = plane.kubectl
         say(f"\n$ kubectl apply -f {chart.INSTALL.relative_to(chart.REPOSITORY)}")
         story.install(kubectl)
-        story.all_offered(kubectl, plane.nodes)
+        story.wait_for_all_devices(kubectl, plane.nodes)
         say("the webhook serves, and all devices are offered")
-        inside = kubectl.in_namespace("default")
-        _show(inside, "apply", "-f", str(story.JOB.relative_to(story.REPOSITORY)))
-        launcher = _watched(inside)
-        _show(inside, "get", "pods", "-o", "custom-columns=NAME:.metadata.name,NODE:.spec.nodeName")
+        namespace = kubectl.in_namespace("default")
+        _run_and_show(namespace, "apply", "-f", str(story.JOB.relative_to(story.REPOSITORY)))
+        launcher = _watch_job(namespace)
+        _run_and_show(
+            namespace, "get", "pods", "-o", "custom-columns=NAME:.metadata.name,NODE:.spec.nodeName"
+        )
         for container in story.containers(launcher):
-            _show(inside, "logs", launcher["metadata"]["name"], "-c", container)
+            _run_and_show(namespace, "logs", launcher["metadata"]["name"], "-c", container)
         return bool(launcher["status"]["phase"] == "Succeeded")
 
 
-def _watched(kubectl: Kubectl) -> Object:
-    """Returns the last Pod of the job's launcher after the job has ended; prints Pods' states until then."""
+def _watch_job(kubectl: Kubectl) -> Object:
+    """Prints the Pods' states until the job has ended; returns the last Pod of the launcher."""
     states: dict[str, str] = {}
 
     def ended(job: Object) -> bool:
         for pod in kubectl.get_json("pods")["items"]:
-            name, now = pod["metadata"]["name"], doing(pod)
-            if states.get(name) != now:
-                say(f"{name:<24} {now}")
-                states[name] = now
-        return story.over(job)
+            name, state = pod["metadata"]["name"], state_text(pod)
+            if states.get(name) != state:
+                say(f"{name:<24} {state}")
+                states[name] = state
+        return story.has_ended(job)
 
     kubectl.wait_for(ended, "mpijob", "demo", timeout=story.SECONDS)
     return story.launchers(kubectl)[0]
 
 
-def doing(pod: Object) -> str:
-    """Returns a Pod's state in a few words: its phase, or how many init containers have ended."""
+def state_text(pod: Object) -> str:
+    """Returns a Pod's phase, or the number of its init containers that have ended."""
     status = pod["status"]
     if "schedulingGates" in pod["spec"]:
         return "waits until there is a node for every worker"
-    waits = status.get("initContainerStatuses", [])
-    if status["phase"] != "Pending" or not waits:
+    init_statuses = status.get("initContainerStatuses", [])
+    if status["phase"] != "Pending" or not init_statuses:
         return str(status["phase"])
-    ended = sum("terminated" in container["state"] for container in waits)
-    return f"Pending, {ended} of {len(waits)} init containers have ended"
+    ended = sum("terminated" in container["state"] for container in init_statuses)
+    return f"Pending, {ended} of {len(init_statuses)} init containers have ended"
 
 
-def _show(kubectl: Kubectl, *args: str) -> None:
+def _run_and_show(kubectl: Kubectl, *args: str) -> None:
     say(f"\n$ kubectl {' '.join(args)}")
     say(kubectl.run(*args).stdout.rstrip())
 

@@ -1,7 +1,7 @@
-"""Forwards ports of this machine's loopback to the same ports of a plane's own loopback.
+"""Forwards ports of this machine's loopback to the same ports of a plane's loopback.
 
-Run as a script: ``forward.py PID PORT...`` listens here and then enters the network of process PID; a socket
-stays in the network that it was made in, so what is accepted here is connected to there.
+The script ``forward.py PID PORT...`` listens here, and then enters the network of process PID. A socket stays
+in the network in which it was created. So connections are accepted here, and forwarded to the other network.
 """
 
 import asyncio
@@ -13,13 +13,13 @@ INSIDE = "--inside"
 
 
 async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Copies until either side is done."""
+    """Copies data until one side closes the connection."""
     try:
         while data := await reader.read(65536):
             writer.write(data)
             await writer.drain()
     except OSError:
-        return  # The other direction sees the same, and the connection is closed either way.
+        return  # The other direction also fails, and the connection is closed.
     finally:
         writer.close()
 
@@ -35,7 +35,7 @@ async def serve(listeners: list[socket.socket]) -> None:
             try:
                 far_reader, far_writer = await asyncio.open_connection("127.0.0.1", port)
             except OSError:
-                writer.close()  # Nothing listens there yet.
+                writer.close()  # No program listens on the port yet.
                 return
             await asyncio.gather(copy(reader, far_writer), copy(far_reader, writer))
 
@@ -44,7 +44,7 @@ async def serve(listeners: list[socket.socket]) -> None:
 
 
 def main() -> None:
-    """Listens, enters the other network, serves."""
+    """Listens, enters the other network, and forwards connections."""
     if sys.argv[1] == INSIDE:
         asyncio.run(serve([socket.socket(fileno=int(number)) for number in sys.argv[2:]]))
         return

@@ -1,12 +1,12 @@
-"""Holds the namespaces of one plane with real nodes, and removes every trace of them at its end.
+"""Holds the namespaces of a plane with real nodes, and removes them at its end.
 
-Run as a script by ``namespaces``: ``keeper.py FOLDER CGROUP``. Standard input is a pipe from the starter;
-when the starter ends, even by SIGKILL, the pipe closes. The first process of the PID namespace is killed
-then, and with it every process of every node, every mount and every interface. What is left are the control
-groups and the folder on disk, which are removed here. ``keeper.py init`` is that first process.
+``namespaces`` runs this script as ``keeper.py FOLDER CGROUP``. Standard input is a pipe from the starter.
+When the starter ends, even by SIGKILL, the pipe closes. Then the keeper kills the first process of the PID
+namespace, which is ``keeper.py init``. All processes, mounts and interfaces of all nodes end with it.
+Finally the keeper removes the control groups and the folder on disk.
 
-A keeper that is killed itself removes nothing. So it has a lock on both for as long as it lives, and the next
-plane to start removes what is not locked: ``collect``.
+A keeper that is killed removes nothing. So it holds a lock on the control group and the folder, and the next
+plane removes control groups and folders without a lock: ``collect``.
 """
 
 import contextlib
@@ -23,12 +23,12 @@ from pathlib import Path
 
 CGROUPS = Path("/sys/fs/cgroup")
 PREFIX = "real-nodes-"
-"""Begins the names of control groups."""
-LOCKED = "memory"
-"""The hierarchy where a keeper's lock is: its group is made there first and removed there last."""
+"""The prefix of the names of control groups."""
+LOCK_HIERARCHY = "memory"
+"""The hierarchy with a keeper's lock: the control group is created there first and removed there last."""
 IN_USE = {errno.EBUSY, errno.ENOTEMPTY, errno.ENOENT}
 PATIENCE = 60.0
-SPACES = ["--net", "--mount", "--pid", "--uts", "--ipc", "--mount-proc", "--propagation=private"]
+UNSHARE_OPTIONS = ["--net", "--mount", "--pid", "--uts", "--ipc", "--mount-proc", "--propagation=private"]
 
 
 def init() -> None:
@@ -43,21 +43,21 @@ def init() -> None:
                 pass
 
 
-def lock(folder: Path, how: int) -> int | None:
+def lock(folder: Path, operation: int) -> int | None:
     """Locks a folder, or a control group, until the descriptor is closed or this process has ended.
 
     Args:
-        folder: what to lock.
-        how: ``LOCK_EX`` waits for the lock, ``LOCK_EX | LOCK_NB`` does not.
+        folder: The folder or control group.
+        operation: ``LOCK_EX`` waits for the lock, ``LOCK_EX | LOCK_NB`` does not.
 
     Returns:
-        The descriptor; none where the folder is gone, or another process has the lock.
+        The descriptor; None if the folder does not exist, or another process has the lock.
     """
     with contextlib.ExitStack() as undo:
         try:
             descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
             undo.callback(os.close, descriptor)
-            fcntl.flock(descriptor, how)
+            fcntl.flock(descriptor, operation)
             if os.path.samestat(os.fstat(descriptor), folder.stat()):
                 undo.pop_all()
                 return descriptor
@@ -67,51 +67,51 @@ def lock(folder: Path, how: int) -> int | None:
 
 
 def make(folder: Path, mode: int) -> int:
-    """Makes a folder, or a control group, that is locked: its descriptor."""
+    """Creates and locks a folder or a control group; returns its descriptor."""
     while True:
         with contextlib.suppress(FileExistsError):
             folder.mkdir(mode)
-        # Before it was locked, another process may have collected it.
+        # Another process may have removed it before it was locked.
         if (descriptor := lock(folder, fcntl.LOCK_EX)) is not None:
             return descriptor
 
 
-def collect(folders: Path) -> None:
-    """Removes control groups, and what is in ``folders``, whose keepers were killed.
+def collect(parent: Path) -> None:
+    """Removes the control groups, and the folders in ``parent``, whose keepers were killed.
 
     Raises:
-        OSError: something cannot be removed.
+        OSError: A control group or folder cannot be removed.
     """
-    for left in [*CGROUPS.glob(f"{LOCKED}/{PREFIX}*"), *folders.iterdir()]:
-        if (descriptor := lock(left, fcntl.LOCK_EX | fcntl.LOCK_NB)) is None:
+    for path in [*CGROUPS.glob(f"{LOCK_HIERARCHY}/{PREFIX}*"), *parent.iterdir()]:
+        if (descriptor := lock(path, fcntl.LOCK_EX | fcntl.LOCK_NB)) is None:
             continue
         try:
-            if left.parent == folders:
-                remove_folder(left)
+            if path.parent == parent:
+                remove_folder(path)
             else:
-                remove_cgroups(left.name)
+                remove_cgroups(path.name)
         finally:
             os.close(descriptor)
 
 
 def remove_cgroups(name: str) -> None:
     """Removes the control groups ``name`` of every hierarchy."""
-    for top in sorted(CGROUPS.glob(f"*/{name}"), key=lambda top: top.parent.name == LOCKED):
+    for top in sorted(CGROUPS.glob(f"*/{name}"), key=lambda top: top.parent.name == LOCK_HIERARCHY):
         for folder, _, _ in os.walk(top, topdown=False):
             _remove(Path(folder), Path.rmdir)
 
 
 def remove_folder(folder: Path) -> None:
-    """Removes a folder with all that is in it."""
+    """Removes a folder with its contents."""
     _remove(folder, shutil.rmtree)
 
 
-def _remove(folder: Path, by: Callable[[Path], None]) -> None:
-    """Removes what processes may still use, and change, which are ending."""
+def _remove(folder: Path, remove: Callable[[Path], None]) -> None:
+    """Removes a folder; tries again while ending processes still use it."""
     deadline = time.monotonic() + PATIENCE
     while folder.exists():
         try:
-            by(folder)
+            remove(folder)
         except OSError as error:
             if error.errno not in IN_USE or time.monotonic() > deadline:
                 raise
@@ -119,13 +119,13 @@ def _remove(folder: Path, by: Callable[[Path], None]) -> None:
 
 
 def main() -> None:
-    """Creates the namespaces, prints their first process, and cleans up when standard input ends."""
-    # Ctrl-C in a terminal is for the starter, which may still want to stop things itself.
+    """Creates the namespaces, prints the id of the first process, and cleans up when standard input ends."""
+    # Ctrl-C in a terminal is for the starter, which may stop its programs itself.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     folder, cgroup = Path(sys.argv[1]), sys.argv[2]
     try:
-        # Descriptors that are never closed: the locks end with this process.
-        make(CGROUPS / LOCKED / cgroup, 0o755)
+        # The descriptors are never closed: the locks end with this process.
+        make(CGROUPS / LOCK_HIERARCHY / cgroup, 0o755)
         make(folder, 0o700)
         _hold_namespaces()
     finally:
@@ -135,7 +135,7 @@ def main() -> None:
 
 def _hold_namespaces() -> None:
     # Without --kill-child and the parent's death signal, a killed keeper would leave everything running.
-    command = ["setpriv", "--pdeathsig=KILL", "unshare", *SPACES, "--fork", "--kill-child"]
+    command = ["setpriv", "--pdeathsig=KILL", "unshare", *UNSHARE_OPTIONS, "--fork", "--kill-child"]
     command += [sys.executable, "-S", __file__, "init"]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as outer:
         try:

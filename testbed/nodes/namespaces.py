@@ -23,17 +23,17 @@ CNI = Path("/usr/lib/cni")
 FOLDERS = CACHE / "real-nodes"
 
 
-def unusable() -> str:
+def why_unusable() -> str:
     """Returns why this machine cannot have real nodes; empty if it can."""
     if build.OTHER:
         return f"KUBERNETES={build.OTHER} is for a control plane alone"
     if os.geteuid():
         return "namespaces, mounts and control groups need root"
-    lacking = [name for name in PROGRAMS if shutil.which(name, path=PATH) is None]
+    missing = [name for name in PROGRAMS if shutil.which(name, path=PATH) is None]
     if not (CNI / "bridge").is_file():
-        lacking.append(f"{CNI}/bridge (containernetworking-plugins)")
-    if lacking:
-        return f"{', '.join(lacking)} missing; .ci/run installs them"
+        missing.append(f"{CNI}/bridge (containernetworking-plugins)")
+    if missing:
+        return f"{', '.join(missing)} missing; .ci/run installs them"
     if not (CGROUPS / "memory" / "cgroup.procs").is_file():
         return f"{CGROUPS} has no version 1 hierarchies, and version 2 was never tried"
     return ""
@@ -41,23 +41,23 @@ def unusable() -> str:
 
 @contextlib.contextmanager
 def scratch() -> Iterator[Path]:
-    """Yields a folder of this process's; if it is killed, the start of the next plane removes it."""
+    """Yields a new folder. If this process is killed, the start of the next plane removes the folder."""
     FOLDERS.mkdir(parents=True, exist_ok=True)
     folder = FOLDERS.resolve() / secrets.token_hex(4)
-    held = keeper.make(folder, 0o700)
+    lock = keeper.make(folder, 0o700)
     try:
         yield folder
     finally:
         keeper.remove_folder(folder)
-        os.close(held)
+        os.close(lock)
 
 
 class Namespaces:
-    """The namespaces of one plane; use as a context manager.
+    """The namespaces of a plane. Use it as a context manager.
 
     Attributes:
-        cgroup: the name of the control group that everything is below, in every hierarchy.
-        folder: on a disk that containers can be unpacked on; removed at the end.
+        cgroup: The name of the plane's control group, in every hierarchy.
+        folder: A folder on a disk on which containers can be unpacked; it is removed at the end.
     """
 
     def __init__(self) -> None:
@@ -66,16 +66,16 @@ class Namespaces:
         self.folder = FOLDERS.resolve() / name
         self._keeper: subprocess.Popen[str] | None = None
         self.first = 0
-        """The process id, outside, of the first process inside."""
+        """The process id of the first process inside, as the outside sees it."""
 
     def __enter__(self) -> Self:
-        if reason := unusable():
+        if reason := why_unusable():
             raise ClusterError(f"no real nodes here: {reason}")
         FOLDERS.mkdir(parents=True, exist_ok=True)
         try:
             keeper.collect(FOLDERS.resolve())
         except OSError as error:
-            raise ClusterError(f"what a killed plane left cannot be removed: {error}") from error
+            raise ClusterError(f"the rest of a killed plane cannot be removed: {error}") from error
         self._keeper = subprocess.Popen(
             [sys.executable, "-S", str(KEEPER), str(self.folder), self.cgroup],
             stdin=subprocess.PIPE,
@@ -86,7 +86,7 @@ class Namespaces:
         line = _pipe(self._keeper.stdout).readline()
         if not line:
             self.__exit__()
-            raise ClusterError("no real nodes here: the namespaces could not be made, see above")
+            raise ClusterError("no real nodes here: the namespaces could not be created, see above")
         self.first = int(line)
         return self
 
@@ -107,7 +107,7 @@ class Namespaces:
         return self._keeper.pid if self._keeper else 0
 
     def enter(self, process: int | None = None) -> list[str]:
-        """Returns the start of a command that runs inside, or in the namespaces of a process."""
+        """Returns the first words of a command that runs inside, or in the namespaces of a process."""
         target = self.first if process is None else process
         return ["nsenter", f"--target={target}", "--net", "--mount", "--pid", "--uts", "--ipc", "--"]
 
@@ -115,18 +115,18 @@ class Namespaces:
         """Runs a command inside and returns what it prints.
 
         Raises:
-            ClusterError: its exit status was not zero.
+            ClusterError: The exit status is not zero.
         """
-        done = subprocess.run(
+        result = subprocess.run(
             [*self.enter(process), *command],
             check=False,
             capture_output=True,
             text=True,
             env={"PATH": PATH},
         )
-        if done.returncode:
-            raise ClusterError(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
-        return done.stdout
+        if result.returncode:
+            raise ClusterError(f"{' '.join(command)} failed:\n{result.stdout}{result.stderr}")
+        return result.stdout
 
 
 def _pipe(pipe: IO[str] | None) -> IO[str]:

@@ -1,4 +1,4 @@
-"""One node: containerd, kubelet and kube-proxy in namespaces of their own."""
+"""A node: containerd, kubelet and kube-proxy in their own namespaces."""
 
 import os
 import signal
@@ -18,11 +18,11 @@ class Node:
     """A node and its programs.
 
     Args:
-        place: its name and addresses.
-        namespaces: of the plane.
-        programs: what starts and stops its programs.
-        tools: the folder of the programs of a node.
-        credentials: the folder with its kubeconfigs and certificates.
+        place: The name and addresses of the node.
+        namespaces: The namespaces of the plane.
+        programs: Starts and stops the node's programs.
+        tools: The folder of a node's programs.
+        credentials: The folder with kubeconfigs and certificates.
     """
 
     def __init__(
@@ -36,18 +36,26 @@ class Node:
         self._running: dict[str, Program] = {}
 
     def join(self) -> None:
-        """Makes its namespaces and connects them to the plane's network."""
+        """Creates the node's namespaces, and connects them to the plane's network."""
         self.folder.mkdir(exist_ok=True)
-        spaces = ["unshare", "--net", "--mount", "--uts", "--propagation=private", "sleep", "infinity"]
-        holder = self._start("holder", spaces, self._namespaces.first)
+        holder_command = [
+            "unshare",
+            "--net",
+            "--mount",
+            "--uts",
+            "--propagation=private",
+            "sleep",
+            "infinity",
+        ]
+        holder = self._start("holder", holder_command, self._namespaces.first)
         holder.wait_ready(lambda: _child(holder.pid, "sleep") > 0, PATIENCE)
         self._process = _child(holder.pid, "sleep")
         # The process ID in the namespace in which `ip` runs.
-        inner = Path(f"/proc/{self._process}/status").read_text(encoding="ascii")
-        pid = next(line for line in inner.splitlines() if line.startswith("NSpid:")).split()[-1]
-        link, place = f"node{self.place.number}", self.place
-        self._namespaces.run(["ip", "link", "add", link, "type", "veth", "peer", "eth0", "netns", pid])
-        self._namespaces.run(["ip", "link", "set", link, "master", "nodes", "up"])
+        status = Path(f"/proc/{self._process}/status").read_text(encoding="ascii")
+        pid = next(line for line in status.splitlines() if line.startswith("NSpid:")).split()[-1]
+        interface, place = f"node{self.place.number}", self.place
+        self._namespaces.run(["ip", "link", "add", interface, "type", "veth", "peer", "eth0", "netns", pid])
+        self._namespaces.run(["ip", "link", "set", interface, "master", "nodes", "up"])
         self._namespaces.run(["ip", "route", "add", place.pods, "via", place.address])
         cgroup = self._namespaces.cgroup
         self.run("sh", str(SETUP), place.name, place.address, place.gateway, str(self.folder), cgroup)
@@ -81,7 +89,7 @@ class Node:
         """Waits until the API server shows that the node is ready.
 
         Raises:
-            ClusterError: it ended, or the time is over; the message quotes its log.
+            ClusterError: The kubelet has ended, or the time is over; the message quotes its log.
         """
         self._running["kubelet"].wait_ready(ready, PATIENCE)
 
@@ -91,38 +99,37 @@ class Node:
         self._running["kube-proxy"] = self._start("kube-proxy", command)
 
     def start_program(self, name: str, command: list[str]) -> Program:
-        """Starts a further program on the node: a device plugin, for example."""
+        """Starts a further program on the node, for example a device plugin."""
         self._running[name] = self._start(name, command)
         return self._running[name]
 
     def kill(self, *names: str) -> None:
-        """Kills programs of the node, all at once; Pods live on, as they do on a real node."""
+        """Kills programs of the node at the same time. Pods keep running, as they do on a real node."""
         for name in names:
             os.killpg(self._running[name].pid, signal.SIGKILL)
         for name in names:
             self._programs.stop(self._running.pop(name))
 
     def die(self) -> None:
-        """Ends the node as a power cut does: kubelet, containerd and kube-proxy at once, and its network.
+        """Ends the node as a power cut does: network, kubelet, containerd and kube-proxy at the same time.
 
-        Nothing answers any more, with no reset and no "unreachable" either: as in a routed network, a client
-        sends it something still finds the way to it.
+        Clients get no answer, neither a reset nor "unreachable", as packets are still routed to the node.
         """
-        link, address = f"node{self.place.number}", self.place.address
+        interface, address = f"node{self.place.number}", self.place.address
         hardware = self.run("cat", "/sys/class/net/eth0/address").strip()
-        way = ["lladdr", hardware, "dev", "nodes", "nud", "permanent"]
-        self._namespaces.run(["ip", "neighbour", "replace", address, *way])
-        self._namespaces.run(["ip", "link", "set", link, "down"])
+        options = ["lladdr", hardware, "dev", "nodes", "nud", "permanent"]
+        self._namespaces.run(["ip", "neighbour", "replace", address, *options])
+        self._namespaces.run(["ip", "link", "set", interface, "down"])
         self.kill("kubelet", "containerd", "kube-proxy")
 
     def revive(self, proxy: Path) -> None:
-        """Starts again what ``die`` ended; its Pods were out of reach and live on.
+        """Starts the node again after ``die``. Its Pods were unreachable, and have kept running.
 
         Args:
-            proxy: the configuration of kube-proxy.
+            proxy: The configuration of kube-proxy.
         """
-        link, address = f"node{self.place.number}", self.place.address
-        self._namespaces.run(["ip", "link", "set", link, "up"])
+        interface, address = f"node{self.place.number}", self.place.address
+        self._namespaces.run(["ip", "link", "set", interface, "up"])
         self._namespaces.run(["ip", "neighbour", "del", address, "dev", "nodes"])
         self.start_runtime()
         self.wait_runtime()
@@ -133,20 +140,20 @@ class Node:
         """Runs a command on the node and returns what it prints.
 
         Raises:
-            ClusterError: its exit status was not zero.
+            ClusterError: The exit status is not zero.
         """
         return self._namespaces.run(command, self._process)
 
     def ctr(self, *command: str) -> str:
-        """Runs containerd's own client, for what the kubelet runs.
+        """Runs containerd's client, in the namespace of the kubelet's containers.
 
         Raises:
-            ClusterError: its exit status was not zero.
+            ClusterError: The exit status is not zero.
         """
         return self.run(str(self._tools / "ctr"), "--namespace=k8s.io", *command)
 
     def path(self, inside: str) -> Path:
-        """Returns a path of the node's as others see it."""
+        """Returns the path outside of a path on the node."""
         return Path(f"/proc/{self._process}/root{inside}")
 
     def _runtime_answers(self) -> bool:
@@ -158,7 +165,7 @@ class Node:
 
     @property
     def kubeconfig(self) -> Path:
-        """The node's own, as its kubelet has it."""
+        """The kubeconfig of the node's kubelet."""
         return self._credentials / f"{self.place.name}.kubeconfig"
 
     def _write(self, name: str, content: str) -> Path:
@@ -173,7 +180,7 @@ class Node:
 
 
 def _child(pid: int, name: str) -> int:
-    """Returns the child of a process, once it is the program ``name``; until then 0."""
+    """Returns the child of a process if it is the program ``name``; else 0."""
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
         comm = Path(f"/proc/{children[0]}/comm").read_text(encoding="ascii") if children else ""

@@ -1,4 +1,4 @@
-"""A control plane with real nodes, all in namespaces; its ports are forwarded to this machine's loopback."""
+"""A control plane with real nodes in namespaces. Its ports are forwarded to this machine's loopback."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from testbed.plane.process import ClusterError
 from testbed.waiting import PATIENCE
 
 FORWARD = Path(__file__).with_name("forward.py")
-# Flags of the control plane that differ where nodes are real; None: left out.
-CHANGES: dict[str, dict[str, object]] = {
+# Flags of the control plane that differ for real nodes; a flag with None is left out.
+FLAG_CHANGES: dict[str, dict[str, object]] = {
     "kube-apiserver": {
         "bind-address": "0.0.0.0",  # noqa: S104 - all addresses of a network that nothing leads into
         "advertise-address": addresses.PLANE,
@@ -38,22 +38,22 @@ CHANGES: dict[str, dict[str, object]] = {
         "kubelet-preferred-address-types": "InternalIP",
         "allow-privileged": "true",
     },
-    # A node that is silent for so long is not ready; the default is 50 s.
+    # The time without a renewal after which a node is not ready; the default is 50 s.
     "kube-controller-manager": {"controllers": "*", "node-monitor-grace-period": "20s"},
 }
 
 
 class RealPlane(ControlPlane):
-    """A control plane and its nodes; use as a context manager.
+    """A control plane and its nodes. Use it as a context manager.
 
     Args:
-        folder: where data, credentials, kubeconfig and logs go.
-        nodes: as ``testbed.plane.nodes`` makes them: their names and labels are taken.
-        archives: the images that every node has; none can be pulled.
-        say: gets a line for every program and node that is ready.
+        folder: The folder for data, credentials, kubeconfig and logs.
+        nodes: Nodes of ``testbed.plane.nodes``, whose names and labels are used.
+        archives: The images that every node has. No image can be pulled.
+        say: Called with a line for every program and node that is ready.
 
     Attributes:
-        running: all that this process runs.
+        running: All planes that this process runs.
     """
 
     running: ClassVar[list[RealPlane]] = []
@@ -76,9 +76,9 @@ class RealPlane(ControlPlane):
         super().__init__(folder, say=say)
 
     def __enter__(self) -> Self:
-        lacking = build.missing(self.node_tools)
-        if lacking:
-            raise ClusterError(f"{self.node_tools} lacks {', '.join(lacking)}: make node-tools builds them")
+        missing = build.missing(self.node_tools)
+        if missing:
+            raise ClusterError(f"{self.node_tools} lacks {', '.join(missing)}: make node-tools builds them")
         with contextlib.ExitStack() as undo:
             undo.enter_context(self.namespaces)
             super().__enter__()
@@ -101,17 +101,17 @@ class RealPlane(ControlPlane):
         }
         names = [*credentials.LOOPBACK, addresses.PLANE, addresses.KUBERNETES]
         names += ["kubernetes", "kubernetes.default", "kubernetes.default.svc"]
-        made = credentials.issue(folder, users, names)
-        # What the API server shows to kubelets: they know it by its certificate only.
-        admin = [("ORGANIZATION_NAME", "system:masters"), ("COMMON_NAME", "api-server")]
-        made.sign("api-server-client", _subject(*admin), credentials.CLIENT)
+        issued = credentials.issue(folder, users, names)
+        # The API server's certificate as a client, by which kubelets know it.
+        admin_name = [("ORGANIZATION_NAME", "system:masters"), ("COMMON_NAME", "api-server")]
+        issued.sign("api-server-client", _subject(*admin_name), credentials.CLIENT)
         for place in self.places:
             name = _subject(("COMMON_NAME", place.name))
-            made.sign(f"kubelet-{place.name}", name, credentials.SERVER, [place.address, place.name])
-        return made
+            issued.sign(f"kubelet-{place.name}", name, credentials.SERVER, [place.address, place.name])
+        return issued
 
     def _prepare(self) -> None:
-        """Makes the network that nodes join, and forwards the ports that this process asks at."""
+        """Creates the network of the nodes, and forwards the ports that this process uses."""
         for command in (
             "hostname plane",
             "ip link set lo up",
@@ -129,22 +129,22 @@ class RealPlane(ControlPlane):
         )
 
     def _command(self, name: str, flags: dict[str, object], dashes: str) -> list[str]:
-        made = self._credentials.folder
+        folder = self._credentials.folder
         if name == "kube-apiserver":
             flags |= {
                 "client-ca-file": self._credentials.ca,
                 "kubelet-certificate-authority": self._credentials.ca,
-                "kubelet-client-certificate": made / "api-server-client.crt",
-                "kubelet-client-key": made / "api-server-client.key",
+                "kubelet-client-certificate": folder / "api-server-client.crt",
+                "kubelet-client-key": folder / "api-server-client.key",
             }
         # The flags of a subclass come last.
-        merged = flags | CHANGES.get(name, {}) | dict(self.flags.get(name, {}))
-        changed = {flag: value for flag, value in merged.items() if value is not None}
-        return [*self.namespaces.enter(), *super()._command(name, changed, dashes)]
+        merged = flags | FLAG_CHANGES.get(name, {}) | dict(self.flags.get(name, {}))
+        final_flags = {flag: value for flag, value in merged.items() if value is not None}
+        return [*self.namespaces.enter(), *super()._command(name, final_flags, dashes)]
 
     def _start_dns(self) -> None:
-        may = ["--verb=list,watch", "--resource=endpointslices.discovery.k8s.io,services,namespaces"]
-        self.kubectl.run("create", "clusterrole", "coredns", *may)
+        rights = ["--verb=list,watch", "--resource=endpointslices.discovery.k8s.io,services,namespaces"]
+        self.kubectl.run("create", "clusterrole", "coredns", *rights)
         self.kubectl.run("create", "clusterrolebinding", "coredns", "--clusterrole=coredns", "--user=coredns")
         config = self.folder / "Corefile"
         config.write_text(configs.dns(self._kubeconfig("coredns"), addresses.PLANE), encoding="utf-8")
@@ -177,7 +177,7 @@ class RealPlane(ControlPlane):
         """Starts a node that has died, and waits until it is ready.
 
         Raises:
-            NotYetError: it is not, after a minute and a half.
+            NotYetError: It is not ready after a minute and a half.
         """
         self.nodes[name].revive(self._proxy)
         self.kubectl.wait_for(_ready, "node", name, timeout=PATIENCE)

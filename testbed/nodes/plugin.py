@@ -1,4 +1,4 @@
-"""Offers devices to a kubelet in tests: a device plugin with faults on demand, or a DRA driver."""
+"""Offers devices to a kubelet in tests, with a device plugin that can have faults, or with a DRA driver."""
 
 from testbed.nodes.node import Node
 from testbed.plane import nodes
@@ -8,39 +8,39 @@ from testbed.topology import trn2u, write
 RESOURCE = "aws.amazon.com/neuron"
 DEVICES = 16
 SYSFS = [trn2u(server, node) for server in ("9000000000000000", "8000000000000000") for node in (2, 3, 1, 0)]
-"""The facts of the nodes' drivers: two UltraServers, whose nodes are not in the order of the topology."""
+"""The files of the nodes' drivers, for two UltraServers. The nodes are not in the order of the topology."""
 
 
 def machines(plugged: int = 4, driven: int = 0) -> list[Object]:
-    """Returns nodes as objects, with the labels that a real plugin makes of what the drivers say.
+    """Returns nodes as objects, with the labels that a real plugin derives from the drivers' files.
 
     Args:
-        plugged: how many of one UltraServer.
-        driven: how many of another.
+        plugged: The number of nodes of one UltraServer, with the device plugin.
+        driven: The number of nodes of another UltraServer, with the DRA driver.
     """
-    made = nodes.ultraserver_nodes(2)
-    for node, sysfs in zip(made, SYSFS, strict=True):
-        read = {key.replace("_", "-"): value for key, value in sysfs.items() if key != "ultraserver_mode"}
-        node["metadata"]["labels"] |= {f"{nodes.LABEL}{key}": value for key, value in read.items()}
-    half = nodes.NODES_PER_ULTRASERVER
-    return made[:plugged] + made[half : half + driven]
+    objects = nodes.ultraserver_nodes(2)
+    for node, sysfs in zip(objects, SYSFS, strict=True):
+        labels = {key.replace("_", "-"): value for key, value in sysfs.items() if key != "ultraserver_mode"}
+        node["metadata"]["labels"] |= {f"{nodes.LABEL}{key}": value for key, value in labels.items()}
+    first_driven = nodes.NODES_PER_ULTRASERVER
+    return objects[:plugged] + objects[first_driven : first_driven + driven]
 
 
 class NeuronPlugin:
-    """The plugin of one node.
+    """The device plugin of a node.
 
     Args:
-        node: where it runs.
-        sysfs: the files of ``neuron_device``, see ``testbed.topology``.
+        node: The node on which the plugin runs.
+        sysfs: The files of ``neuron_device``, see ``testbed.topology``.
 
     Attributes:
-        sysfs: what these files say at present.
+        sysfs: The present contents of these files.
     """
 
     def __init__(self, node: Node, sysfs: dict[str, str]) -> None:
         self._folder = node.folder / "neuron"
         self._class = self._folder / "class" / "neuron_device"
-        # It hides the machine's class in what asks for devices, where MPICH looks for the Pod's network.
+        # Containers with devices see this folder in place of /sys/class, where MPICH looks for the network.
         network = self._class.with_name("net")
         network.mkdir(parents=True)
         (network / "eth0").symlink_to("../../devices/virtual/net/eth0")
@@ -51,20 +51,20 @@ class NeuronPlugin:
         self.start()
 
     def start(self) -> None:
-        """Starts the plugin, in the constructor or after it was stopped."""
+        """Starts the plugin, also again after `stop`."""
         self._node.start_program("neuron", ["neuron", str(self._folder)])
 
     def stop(self) -> None:
-        """Stops the plugin; then the kubelet has no devices."""
+        """Stops the plugin, so that the kubelet has no devices."""
         self._node.kill("neuron")
 
     def say(self, **files: str) -> None:
-        """Changes files of ``neuron_device``; containers see it at once."""
+        """Changes files of ``neuron_device``. Containers see the change at once."""
         write(self._class, files)
         self.sysfs |= files
 
     def offer(self, devices: int) -> None:
-        """Changes the number of the node's devices; the kubelet learns of it within a moment."""
+        """Changes the number of the node's devices. The kubelet gets the new number within a moment."""
         fresh = self._folder / "devices.new"
         fresh.write_text(str(devices), encoding="ascii")
         fresh.replace(self._folder / "devices")
@@ -80,10 +80,10 @@ class NeuronPlugin:
 
 
 class NeuronDriver:
-    """The DRA driver of one node, which has no device plugin then: it offers the node as one device to claim.
+    """The DRA driver of a node without a device plugin. Jobs can claim the whole node as one device.
 
     Args:
-        node: where it runs.
+        node: The node on which the driver runs.
     """
 
     def __init__(self, node: Node) -> None:
@@ -91,5 +91,5 @@ class NeuronDriver:
         node.start_program("neuron-dra", ["neuron-dra", node.place.name, str(node.kubeconfig)])
 
     def stop(self) -> None:
-        """Ends it, when no Pod has a claim any more: only the driver can undo what it prepared for one."""
+        """Stops the driver. No Pod may have a claim then, because only the driver can unprepare a claim."""
         self._node.kill("neuron-dra")

@@ -1,4 +1,4 @@
-"""The whole story on real nodes: the product installed with kubectl, and the README's job to its end."""
+"""Steps of tests on real nodes: the installation with kubectl, and the README's job until its end."""
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,7 +19,7 @@ JOB = REPOSITORY / "examples" / "four-node.yaml"
 NAMESPACE = "ultraserver-webhook"
 ADDED = "ultraserver-webhook.io/added"
 SECONDS = 240.0
-"""Within which a job ends and a Deployment is there, on a busy machine."""
+"""The maximum seconds until a job ends or a Deployment is available, on a busy machine."""
 
 
 @contextlib.contextmanager
@@ -30,56 +30,56 @@ def plane(
     say: Callable[[str], None] | None = None,
     driven: int = 0,
 ) -> Iterator[tuple[RealPlane, dict[str, NeuronPlugin]]]:
-    """Yields a plane with nodes of one UltraServer, and the device plugin of each by its name.
+    """Yields a plane with nodes of an UltraServer, and the device plugin of each node by the node's name.
 
     Args:
-        folder: where data, credentials, kubeconfig and logs go.
-        archives: the images that every node has, pause and busybox excepted.
-        count: of nodes.
-        say: gets a line for every program and node that is ready.
-        driven: of nodes of another UltraServer, with the DRA driver in place of the plugin.
+        folder: The folder for data, credentials, kubeconfig and logs.
+        archives: The images that every node has, except pause and busybox.
+        count: The number of nodes.
+        say: Called with a line for every program and node that is ready.
+        driven: The number of nodes of another UltraServer, with the DRA driver in place of the plugin.
     """
-    small = images.small(folder, build.directory())
-    with RealPlane(folder, machines(count, driven), [*small, *archives], say) as running:
-        every = list(running.nodes.items())
+    small_images = images.small(folder, build.directory())
+    with RealPlane(folder, machines(count, driven), [*small_images, *archives], say) as real_plane:
+        items = list(real_plane.nodes.items())
         if driven:
-            nodes.create(running.kubectl, [nodes.device_class()])
-        for _, node in every[count:]:
+            nodes.create(real_plane.kubectl, [nodes.device_class()])
+        for _, node in items[count:]:
             NeuronDriver(node)
-        plugged = zip(every[:count], SYSFS, strict=False)
-        yield running, {name: NeuronPlugin(node, sysfs) for (name, node), sysfs in plugged}
+        plugged_nodes = zip(items[:count], SYSFS, strict=False)
+        yield real_plane, {name: NeuronPlugin(node, sysfs) for (name, node), sysfs in plugged_nodes}
 
 
 def install(kubectl: Kubectl) -> Kubectl:
     """Installs the product as docs/install.md says, waits until it serves, and returns kubectl for it.
 
     Raises:
-        KubectlError: it was refused.
-        NotYetError: a Deployment is not there in time, or does not place jobs.
+        KubectlError: An object is refused.
+        NotYetError: A Deployment is not available in time, or jobs are not placed.
     """
     kubectl.run("apply", "-f", str(chart.INSTALL))
-    return serves(kubectl)
+    return wait_until_served(kubectl)
 
 
-def serves(kubectl: Kubectl) -> Kubectl:
-    """Waits until what was installed serves, and returns kubectl for it.
+def wait_until_served(kubectl: Kubectl) -> Kubectl:
+    """Waits until the installation serves, and returns kubectl for its namespace.
 
     Raises:
-        NotYetError: a Deployment is not there in time, or does not place jobs.
+        NotYetError: A Deployment is not available in time, or jobs are not placed.
     """
-    own = kubectl.in_namespace(NAMESPACE)
+    namespace = kubectl.in_namespace(NAMESPACE)
     webhook = "ultraserver-webhook"
     for name in (f"{webhook}-certs", webhook, "ultraserver-placement", f"{webhook}-preview"):
-        rolled_out(own, name)
+        wait_for_rollout(namespace, name)
     until(lambda: places(kubectl.kubeconfig, "default"), "a job that the webhook places")
-    return own
+    return namespace
 
 
-def rolled_out(own: Kubectl, name: str) -> None:
-    """Waits until all Pods of a Deployment are of its present template, and available.
+def wait_for_rollout(own: Kubectl, name: str) -> None:
+    """Waits until all Pods of a Deployment have its present template and are available.
 
     Raises:
-        NotYetError: they are not, in time.
+        NotYetError: The time is over.
     """
 
     def complete(deployment: Object) -> bool:
@@ -91,8 +91,8 @@ def rolled_out(own: Kubectl, name: str) -> None:
     own.wait_for(complete, "deployment", name, timeout=SECONDS)
 
 
-def serving(kubectl: Kubectl) -> set[str]:
-    """Returns the images of the serving Pods that are there to stay."""
+def serving_images(kubectl: Kubectl) -> set[str]:
+    """Returns the images of the serving Pods that are not being deleted."""
     selected = ("pods", "-l", "app.kubernetes.io/component=serving")
     pods = kubectl.in_namespace(NAMESPACE).get_json(*selected)["items"]
     return {
@@ -101,26 +101,26 @@ def serving(kubectl: Kubectl) -> set[str]:
 
 
 def tag(running: RealPlane, image: str, name: str) -> None:
-    """Gives an image on every node another name as well."""
+    """Adds another name to an image on every node."""
     for node in running.nodes.values():
         node.ctr("images", "tag", "--force", image, name)
 
 
-def all_offered(kubectl: Kubectl, names: Iterable[str]) -> None:
+def wait_for_all_devices(kubectl: Kubectl, names: Iterable[str]) -> None:
     """Waits until nodes have all their devices.
 
     Raises:
-        NotYetError: one has not, in time.
+        NotYetError: The time is over.
     """
     for name in names:
-        offered(kubectl, name, RESOURCE, DEVICES)
+        wait_for_devices(kubectl, name, RESOURCE, DEVICES)
 
 
-def offered(kubectl: Kubectl, node: str, resource: str, count: int) -> None:
+def wait_for_devices(kubectl: Kubectl, node: str, resource: str, count: int) -> None:
     """Waits until a node has this many devices for Pods.
 
     Raises:
-        NotYetError: it has not, in time.
+        NotYetError: The time is over.
     """
 
     def holds(node: Object) -> bool:
@@ -135,47 +135,49 @@ def of_job(name: str, role: str) -> str:
 
 
 def launchers(kubectl: Kubectl, name: str = "demo") -> list[Object]:
-    """Returns the Pods of a job's launcher, the newest first: a failed one stays next to its successor."""
-    return newest(kubectl.get_json("pods", "-l", of_job(name, "launcher")))
+    """Returns the Pods of a job's launcher, the newest first. A failed Pod stays next to its successor."""
+    return newest_first(kubectl.get_json("pods", "-l", of_job(name, "launcher")))
 
 
-def newest(pods: Object) -> list[Object]:
+def newest_first(pods: Object) -> list[Object]:
     """Returns the Pods of a List, the newest first."""
     return sorted(pods["items"], key=lambda pod: str(pod["metadata"]["creationTimestamp"]), reverse=True)
 
 
-def over(job: Object) -> bool:
-    """Returns whether mpi-operator says of an MPIJob that it has ended, well or not."""
+def has_ended(job: Object) -> bool:
+    """Returns whether an MPIJob has succeeded or failed, by its conditions."""
     conditions = job.get("status", {}).get("conditions", ())
     return any(item["status"] == "True" and item["type"] in {"Succeeded", "Failed"} for item in conditions)
 
 
-def ended(kubectl: Kubectl, name: str = "demo") -> Object:
-    """Returns the last Pod of a job's launcher, once the job has ended.
+def wait_for_end(kubectl: Kubectl, name: str = "demo") -> Object:
+    """Waits until a job has ended, and returns the last Pod of its launcher.
 
     Raises:
-        NotYetError: it has not, in time.
+        NotYetError: The time is over.
     """
-    kubectl.wait_for(over, "mpijob", name, timeout=SECONDS)
+    kubectl.wait_for(has_ended, "mpijob", name, timeout=SECONDS)
     return launchers(kubectl, name)[0]
 
 
-def placed(inside: Kubectl, name: str, count: int) -> list[Object]:
-    """Returns the workers of a job, once each runs, and every one on a node of its own in one UltraServer.
+def wait_for_workers(namespace: Kubectl, name: str, count: int) -> list[Object]:
+    """Waits until the workers of a job run, each on its own node in the same UltraServer; returns them.
 
     Raises:
-        NotYetError: they do not, in time.
+        NotYetError: The time is over.
     """
 
-    def run(pods: Object) -> bool:
+    def all_run(pods: Object) -> bool:
         return [pod["status"]["phase"] for pod in pods["items"]] == ["Running"] * count
 
-    pods: list[Object] = inside.wait_for(run, "pods", "-l", of_job(name, "worker"), timeout=SECONDS)["items"]
+    pods: list[Object] = namespace.wait_for(all_run, "pods", "-l", of_job(name, "worker"), timeout=SECONDS)[
+        "items"
+    ]
     labels = {
-        item["metadata"]["name"]: item["metadata"]["labels"] for item in inside.get_json("nodes")["items"]
+        item["metadata"]["name"]: item["metadata"]["labels"] for item in namespace.get_json("nodes")["items"]
     }
-    on = {pod["spec"]["nodeName"] for pod in pods}
-    assert (len(on), len({labels[node][nodes.SERVER_ID_4] for node in on})) == (count, 1)
+    node_names = {pod["spec"]["nodeName"] for pod in pods}
+    assert (len(node_names), len({labels[node][nodes.SERVER_ID_4] for node in node_names})) == (count, 1)
     return pods
 
 

@@ -1,4 +1,4 @@
-"""A control plane to look at: ``python -m testbed.plane`` stays until Ctrl-C."""
+"""Runs a control plane for a person: ``python -m testbed.plane`` stays until Ctrl-C."""
 
 import argparse
 import contextlib
@@ -19,11 +19,16 @@ def main() -> int:
     """Starts everything, prints how to use it, and waits for a signal."""
     parser = argparse.ArgumentParser(prog="python -m testbed.plane", description=__doc__)
     parser.add_argument(
-        "--ultraservers", type=int, default=24, help="how many, of four nodes each (default: 24)"
+        "--ultraservers",
+        type=int,
+        default=24,
+        help="the number of UltraServers, each with four nodes (default: 24)",
     )
-    parser.add_argument("--plain-nodes", type=int, default=2, help="nodes without accelerators (default: 2)")
-    parser.add_argument("--rules", type=Path, help="a rule table other than the installation's")
-    parser.add_argument("--no-webhook", action="store_true", help="the control plane alone")
+    parser.add_argument(
+        "--plain-nodes", type=int, default=2, help="the number of nodes without accelerators (default: 2)"
+    )
+    parser.add_argument("--rules", type=Path, help="a rule table in place of the installation's")
+    parser.add_argument("--no-webhook", action="store_true", help="start only the control plane")
     options = parser.parse_args()
     end_as_by_ctrl_c()
     try:
@@ -39,33 +44,33 @@ def main() -> int:
 
 def _serve(folder: Path, options: argparse.Namespace) -> None:
     with contextlib.ExitStack() as stack:
-        running = stack.enter_context(ControlPlane(folder, say=say))
-        kubectl = running.kubectl
+        plane = stack.enter_context(ControlPlane(folder, say=say))
+        kubectl = plane.kubectl
         fleet = nodes.ultraserver_nodes(options.ultraservers) + nodes.plain_nodes(options.plain_nodes)
         if fleet:
             nodes.create(kubectl, fleet)
         say(f"{len(fleet)} nodes, {options.ultraservers} UltraServers")
         if not options.no_webhook:
-            installed = placement.install(running)
-            rules = options.rules.absolute() if options.rules else installed
-            server = webhook.start(running.programs, folder / "webhook", rules)
-            inside = kubectl.in_namespace("default")
-            stack.enter_context(webhook.registered(inside, webhook.configuration(server)))
-            say(f"the webhook is registered and asked at {server.url}/mutate")
-            placement.start(running, "placement", rules=rules)
-            say("whole-job admission runs, and the guard's policies are there")
+            installed_rules = placement.install(plane)
+            rules = options.rules.absolute() if options.rules else installed_rules
+            server = webhook.start(plane.programs, folder / "webhook", rules)
+            namespace = kubectl.in_namespace("default")
+            stack.enter_context(webhook.registered(namespace, webhook.configuration(server)))
+            say(f"the webhook is registered, and the API server calls it at {server.url}/mutate")
+            placement.start(plane, "placement", rules=rules)
+            say("whole-job admission runs, and the guard's policies are installed")
             try:
-                stack.enter_context(previews.previews(running, chart.NAME, rules))
+                stack.enter_context(previews.previews(plane, chart.NAME, rules))
                 say("previews are served")
             except previews.NoAddressError as error:
                 say(f"previews are not served: {error}")
         program = shlex.quote(str(kubectl.binary))
-        say(f"\n  export KUBECONFIG={shlex.quote(str(running.kubeconfig))}")
+        say(f"\n  export KUBECONFIG={shlex.quote(str(plane.kubeconfig))}")
         say(f"  alias kubectl={program}")
         say(f"\n  kubectl apply -f {webhook.REPOSITORY}/examples/four-node.yaml")
         say("  kubectl get mpijob demo -o yaml")
         say("  kubectl get pods -o wide\n")
-        say(f"logs are in {running.programs.logs}; Ctrl-C stops everything")
+        say(f"logs are in {plane.programs.logs}; Ctrl-C stops everything")
         wait_for_ctrl_c()
 
 

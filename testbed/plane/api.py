@@ -1,6 +1,6 @@
-"""The API server in this process: objects by kubectl's names for them, and watches instead of polls.
+"""Calls the API server from this process, with kubectl's names for objects and watches instead of polls.
 
-Starting kubectl costs a tenth of a second of CPU; a call from here costs a hundredth of that.
+A start of kubectl costs a tenth of a second of CPU; a call from this process costs a hundredth of that.
 """
 
 from __future__ import annotations
@@ -21,66 +21,66 @@ from testbed.waiting import PATIENCE, left
 
 Object = dict[str, Any]
 
-PAUSE = 0.2
-"""Seconds before a server that cannot be read, or does not know a kind yet, is asked again."""
+RETRY_SECONDS = 0.2
+"""The seconds after which a server that does not answer, or does not serve a kind yet, is called again."""
 
 
 class UnknownKindError(ApiError):
-    """The API server serves no kind of this name, or not yet."""
+    """The API server does not serve a kind of this name, perhaps not yet."""
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What ``kubectl get`` would show.
+class Selection:
+    """The objects that ``kubectl get`` would show.
 
     Attributes:
-        kinds: plural, singular or short names, or kinds.
-        name: of the one object; None for all of them.
-        query: selectors, as the API server has them.
-        everywhere: in all namespaces.
-        managed_fields: whether they are shown.
+        kinds: The kinds, by plural, singular or short names.
+        name: The name of the object; None for all objects.
+        query: Selectors, as parameters of the query.
+        all_namespaces: Whether to show objects of all namespaces.
+        managed_fields: Whether to show managed fields.
     """
 
     kinds: tuple[str, ...]
     name: str | None = None
     query: tuple[tuple[str, str], ...] = ()
-    everywhere: bool = False
+    all_namespaces: bool = False
     managed_fields: bool = False
 
     @classmethod
-    def of(cls, *words: str) -> Wanted:
+    def of(cls, *words: str) -> Selection:
         """Reads the words after ``kubectl get``.
 
         Raises:
-            ValueError: one of them is not known here.
+            ValueError: An option is not supported here.
         """
-        plain, query, flags, left = [], [], set(), list(words)
-        while left:
-            word = left.pop(0)
+        arguments, query, flags, remaining = [], [], set(), list(words)
+        while remaining:
+            word = remaining.pop(0)
             option, equals, value = word.partition("=")
             if option in {"-l", "--selector", "--field-selector"}:
                 key = "fieldSelector" if option == "--field-selector" else "labelSelector"
-                query.append((key, value if equals else left.pop(0)))
+                query.append((key, value if equals else remaining.pop(0)))
             elif word in {"-A", "--all-namespaces", "--show-managed-fields"}:
                 flags.add(word)
             elif word.startswith("-"):
-                raise ValueError(f"kubectl get {' '.join(words)}: {word} is not known here")
+                raise ValueError(f"kubectl get {' '.join(words)}: {word} is not supported here")
             else:
-                plain += word.split("/")
+                arguments += word.split("/")
         return cls(
-            kinds=tuple(plain[0].split(",")),
-            name=plain[1] if len(plain) > 1 else None,
+            kinds=tuple(arguments[0].split(",")),
+            name=arguments[1] if len(arguments) > 1 else None,
             query=tuple(query),
-            everywhere=bool(flags & {"-A", "--all-namespaces"}),
+            all_namespaces=bool(flags & {"-A", "--all-namespaces"}),
             managed_fields="--show-managed-fields" in flags,
         )
 
 
 class _Api(KubernetesApi):
-    """An API server without a limit on the time of calls, as for kubectl."""
+    """An API server whose calls may take as long as those of kubectl."""
 
     def __init__(self, kubeconfig: Path, user: str, group: str) -> None:
-        super().__init__(connect(kubeconfig)._client.configuration)  # noqa: SLF001 - as it says itself
+        super().__init__(connect(kubeconfig)._client.configuration)  # noqa: SLF001 - the base class has it
         for header, value in {"Impersonate-User": user, "Impersonate-Group": group}.items():
             if value:
                 self._client.set_default_header(header, value)  # type: ignore[no-untyped-call]
@@ -93,10 +93,12 @@ class _Api(KubernetesApi):
         content_type: str = "application/json",
         timeout: float | tuple[float, float] = PATIENCE,
     ) -> Any:
-        # A wait also ends in time if the server does not answer; the library does not accept a time of zero.
-        most = max(left(PATIENCE), 0.1)
+        # A wait ends in time even if no answer comes. The library accepts no timeout of zero.
+        max_seconds = max(left(PATIENCE), 0.1)
         connect_, read = timeout if isinstance(timeout, tuple) else (timeout, timeout)
-        return super()._send(verb, path, body, content_type, (min(connect_, most), min(read, most)))
+        return super()._send(
+            verb, path, body, content_type, (min(connect_, max_seconds), min(read, max_seconds))
+        )
 
 
 class Client:
@@ -117,12 +119,12 @@ class Client:
         """Creates an object, and returns it as it is stored.
 
         Args:
-            document: the object.
-            namespace: where, unless the object says so itself.
-            options: of the request, such as ``dryRun="All"``.
+            document: The object.
+            namespace: The namespace of an object whose metadata has none.
+            options: Parameters of the request, such as ``dryRun="All"``.
 
         Raises:
-            ApiError: it was refused.
+            ApiError: The object is refused.
         """
         version, kind = document["apiVersion"], document["kind"]
         plural, namespaced = self._resource(version, kind)
@@ -132,20 +134,20 @@ class Client:
         query = urlencode({"fieldManager": "kubectl-create", **options})
         return self._api.create(f"{path}/{plural}?{query}", dict(document))
 
-    def delete(self, wanted: Wanted, namespace: str | None, *, at_once: bool = False) -> None:
-        """Deletes an object, or all that are meant; those that do not exist are not an error.
+    def delete(self, selection: Selection, namespace: str | None, *, at_once: bool = False) -> None:
+        """Deletes the selected objects. An object that does not exist is not an error.
 
         Args:
-            wanted: what.
-            namespace: where.
-            at_once: without the time that Pods have to end: there may be no kubelet that ends them.
+            selection: The objects.
+            namespace: Their namespace.
+            at_once: Whether Pods get no time to end, as there may be no kubelet that ends them.
 
         Raises:
-            ApiError: it was refused.
+            ApiError: The deletion is refused.
         """
         query = {"propagationPolicy": "Background"} | ({"gracePeriodSeconds": "0"} if at_once else {})
-        for kind in wanted.kinds:
-            path = self._path(kind, wanted, namespace)
+        for kind in selection.kinds:
+            path = self._path(kind, selection, namespace)
             self._api.delete(f"{path}{'&' if '?' in path else '?'}{urlencode(query)}")
 
     def send(
@@ -155,10 +157,10 @@ class Client:
         return self._api.call(verb, path, body, content_type)
 
     def token(self, namespace: str, account: str) -> str:
-        """Returns a token of a service account, for hours.
+        """Returns a token of a service account, which is valid for some hours.
 
         Raises:
-            ApiError: it was refused.
+            ApiError: The token is refused.
         """
         request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
@@ -166,62 +168,64 @@ class Client:
         return str(answer["status"]["token"])
 
     def text(self, path: str) -> str:
-        """Returns what the API server says at a path, for example ``/metrics``.
+        """Returns the text that the API server serves at a path, for example ``/metrics``.
 
         Raises:
-            ApiError: it says nothing there.
+            ApiError: The API server does not serve the path.
         """
         status, data = self._api.fetch("GET", path, None, "", None)
         if status >= HTTPStatus.BAD_REQUEST:
             check_status("GET", path, *decode(status, data))
         return data.decode(errors="replace")
 
-    def get(self, wanted: Wanted, namespace: str | None) -> Object | None:
-        """Returns one object, or a List of all there are.
+    def get(self, selection: Selection, namespace: str | None) -> Object | None:
+        """Returns the selected object, or a List of the selected objects.
 
         Returns:
-            It; None if the one object does not exist.
+            The object or List; None if a named object does not exist.
 
         Raises:
-            ApiError: it cannot be read.
+            ApiError: An object cannot be read.
         """
-        if wanted.name is not None:
-            obj = self._api.get(self._path(wanted.kinds[0], wanted, namespace))
-            return obj and _shown(obj, wanted)
+        if selection.name is not None:
+            obj = self._api.get(self._path(selection.kinds[0], selection, namespace))
+            return obj and _as_shown(obj, selection)
         items: list[Object] = []
-        for kind in wanted.kinds:
-            items += self._listed(self._path(kind, wanted, namespace), wanted)[0].values()
+        for kind in selection.kinds:
+            items += self._list(self._path(kind, selection, namespace), selection)[0].values()
         return listed(items)
 
-    def states(self, wanted: Wanted, namespace: str | None, deadline: float) -> Iterator[Object | ApiError]:
-        """Yields what ``get`` would return, now and after each change, until a time of ``time.monotonic``.
+    def states(
+        self, selection: Selection, namespace: str | None, deadline: float
+    ) -> Iterator[Object | ApiError]:
+        """Yields the results of ``get``, now and after each change, until a time of ``time.monotonic``.
 
         Yields:
-            An object or a List; an error while there is none, or while the API server cannot be read.
+            An object or a List; an error while the object does not exist, or the API server does not answer.
         """
-        (kind,) = wanted.kinds
+        (kind,) = selection.kinds
         while time.monotonic() < deadline:
             try:
-                yield from self._followed(kind, wanted, namespace, deadline)
+                yield from self._follow(kind, selection, namespace, deadline)
             except GoneError:
                 continue
             except ApiError as error:
                 yield error
-                time.sleep(PAUSE)  # noqa: TID251 - a server that does not answer sends no event
+                time.sleep(RETRY_SECONDS)  # noqa: TID251 - a server that does not answer sends no event
 
-    def _followed(
-        self, kind: str, wanted: Wanted, namespace: str | None, deadline: float
+    def _follow(
+        self, kind: str, selection: Selection, namespace: str | None, deadline: float
     ) -> Iterator[Object | ApiError]:
-        # Even one object is followed as a collection: only that can be watched from a version on.
-        only = (("fieldSelector", f"metadata.name={wanted.name}"),) if wanted.name else ()
-        listing = replace(wanted, name=None, query=(*wanted.query, *only))
+        # Even a single object is watched as a collection: only a collection can be watched from a version on.
+        by_name = (("fieldSelector", f"metadata.name={selection.name}"),) if selection.name else ()
+        listing = replace(selection, name=None, query=(*selection.query, *by_name))
         path = self._path(kind, listing, namespace)
-        items, version = self._listed(path, wanted)
+        items, version = self._list(path, selection)
 
         def state() -> Object | ApiError:
-            if not wanted.name:
+            if not selection.name:
                 return listed([items[key] for key in sorted(items)])
-            return next(iter(items.values()), ApiError(f"there is no {kind} {wanted.name}"))
+            return next(iter(items.values()), ApiError(f"there is no {kind} {selection.name}"))
 
         yield state()
         seconds = max(1, round(deadline - time.monotonic()))
@@ -234,55 +238,55 @@ class Client:
                 if event["type"] == "DELETED":
                     items.pop(key, None)
                 else:
-                    items[key] = _shown(event["object"], wanted)
+                    items[key] = _as_shown(event["object"], selection)
                 yield state()
 
-    def _listed(self, path: str, wanted: Wanted) -> tuple[dict[tuple[str, str], Object], str]:
+    def _list(self, path: str, selection: Selection) -> tuple[dict[tuple[str, str], Object], str]:
         answer = self._api.get(path)
         if answer is None:
             raise UnknownKindError(f"{path} is not served")
         kind = {"apiVersion": answer["apiVersion"], "kind": answer["kind"].removesuffix("List")}
-        items = {_key(item): _shown({**kind, **item}, wanted) for item in answer["items"]}
+        items = {_key(item): _as_shown({**kind, **item}, selection) for item in answer["items"]}
         return items, answer["metadata"]["resourceVersion"]
 
-    def _path(self, kind: str, wanted: Wanted, namespace: str | None) -> str:
+    def _path(self, kind: str, selection: Selection, namespace: str | None) -> str:
         collection, namespaced = self._collection(kind)
-        if namespaced and not wanted.everywhere:
+        if namespaced and not selection.all_namespaces:
             root, _, plural = collection.rpartition("/")
             collection = f"{root}/namespaces/{namespace or 'default'}/{plural}"
-        path = f"{collection}/{wanted.name}" if wanted.name else collection
-        return f"{path}?{urlencode(wanted.query)}" if wanted.query else path
+        path = f"{collection}/{selection.name}" if selection.name else collection
+        return f"{path}?{urlencode(selection.query)}" if selection.query else path
 
     def _collection(self, kind: str) -> tuple[str, bool]:
-        """Returns the path of a kind's collection, and whether it is in namespaces."""
+        """Returns the path of a kind's collection, and whether the kind is namespaced."""
         name = kind.lower()
         if name not in self._kinds:
-            # What a name meant before it means still, when a test defines another kind of that name.
-            self._kinds = self._discovered() | self._kinds
+            # A name keeps its meaning when a test defines another kind of the same name.
+            self._kinds = self._discover_kinds() | self._kinds
         if name not in self._kinds:
             raise UnknownKindError(f"the API server serves no {kind}")
         return self._kinds[name]
 
     def _resource(self, version: str, kind: str) -> tuple[str, bool]:
-        """Returns the plural name of a kind in one version, and whether it is in namespaces."""
-        known = self._resources.get(version, {})
-        if kind not in known:
-            listed = (self._api.get(_root(version)) or {}).get("resources", [])
-            known = {
+        """Returns the plural name of a kind in an API version, and whether the kind is namespaced."""
+        resources = self._resources.get(version, {})
+        if kind not in resources:
+            items = (self._api.get(_root(version)) or {}).get("resources", [])
+            resources = {
                 resource["kind"]: (resource["name"], resource["namespaced"])
-                for resource in listed
+                for resource in items
                 if "/" not in resource["name"]
             }
-            self._resources[version] = known
-        if kind not in known:
+            self._resources[version] = resources
+        if kind not in resources:
             raise UnknownKindError(f"the API server serves no {kind} of {version}")
-        return known[kind]
+        return resources[kind]
 
-    def _discovered(self) -> dict[str, tuple[str, bool]]:
-        """Returns every name of every kind; of two with one name the first counts, as it does for kubectl."""
+    def _discover_kinds(self) -> dict[str, tuple[str, bool]]:
+        """Returns all names of all kinds. If two kinds have one name, the first is used."""
         groups = (self._api.get("/apis") or {}).get("groups", [])
         kinds: dict[str, tuple[str, bool]] = {}
-        # The preferred version of a kind counts, and it comes first.
+        # The preferred version of a group comes first, so it is used.
         versions = [
             version["groupVersion"]
             for group in groups
@@ -293,15 +297,15 @@ class Client:
                 if "/" in kind["name"]:
                     continue
                 group = root.split("/")[2] if root != "/api/v1" else ""
-                plain = (kind["name"], kind["singularName"], kind["kind"], *kind.get("shortNames", ()))
-                for name in (*plain, *(f"{word}.{group}" for word in plain)):
+                names = (kind["name"], kind["singularName"], kind["kind"], *kind.get("shortNames", ()))
+                for name in (*names, *(f"{plain_name}.{group}" for plain_name in names)):
                     kinds.setdefault(name.lower(), (f"{root}/{kind['name']}", kind["namespaced"]))
         return kinds
 
 
 @functools.cache
 def client(kubeconfig: Path, user: str = "", group: str = "") -> Client:
-    """Returns the client of a kubeconfig; its connections are kept."""
+    """Returns the client of a kubeconfig, always the same one, so that connections are reused."""
     return Client(kubeconfig, user, group)
 
 
@@ -313,9 +317,9 @@ def _key(item: Object) -> tuple[str, str]:
     return item["metadata"].get("namespace", ""), item["metadata"]["name"]
 
 
-def _shown(item: Object, wanted: Wanted) -> Object:
+def _as_shown(item: Object, selection: Selection) -> Object:
     """Returns an object as kubectl shows it."""
-    if not wanted.managed_fields:
+    if not selection.managed_fields:
         item.get("metadata", {}).pop("managedFields", None)
     return item
 

@@ -1,4 +1,4 @@
-"""The real controllers of JobSets, LeaderWorkerSets, training-operator's jobs and TrainJobs, on loopback."""
+"""Runs the controllers of JobSets, LeaderWorkerSets, training-operator's jobs and TrainJobs on loopback."""
 
 import json
 import os
@@ -19,14 +19,14 @@ _JOB = {"spec": {"template": {"spec": {**_POD["spec"], "restartPolicy": "Never"}
 
 @dataclass(frozen=True)
 class Controller:
-    """A program, and how it is installed.
+    """A controller, and how it is installed.
 
     Attributes:
-        name: of the program.
-        manifests: what an installation applies, in the folder of the programs.
-        namespace: where it runs.
-        account: it runs as.
-        probe: an object that its webhooks are asked about and accept.
+        name: The name of the program.
+        manifests: The folders of its manifests, in the folder of the programs.
+        namespace: The namespace in which it runs.
+        account: The service account of the program.
+        probe: An object that its webhooks receive and accept.
     """
 
     name: str
@@ -66,7 +66,7 @@ CONTROLLERS = (
         "training-operator",
         _probe("kubeflow.org/v1", "PyTorchJob", {"pytorchReplicaSpecs": {"Worker": {"template": _POD}}}),
     ),
-    # Its overlay would fetch JobSet's manifests from a host.
+    # Trainer's overlay would fetch JobSet's manifests from the network.
     Controller(
         "trainer",
         tuple(f"trainer-manifests/base/{part}" for part in ("crds", "rbac", "webhook")),
@@ -85,44 +85,48 @@ CONTROLLERS = (
 
 
 UNUSED = {f"{kind}jobs.kubeflow.org" for kind in ("tf", "xgboost", "paddle", "jax")}
-"""Definitions of training-operator's that are not used here; each costs the API server seconds."""
+"""Definitions of training-operator that no test uses; each costs the API server seconds."""
 
 
 class Controllers:
-    """All of them, or those that are named: first what they need is created, then they are started."""
+    """The named controllers, or all. `define` creates the objects that they need, and `start` starts them."""
 
     def __init__(self, plane: ControlPlane, *names: str) -> None:
         self._plane = plane
         self._chosen = [controller for controller in CONTROLLERS if not names or controller.name in names]
         self._tools = build.CONTROLLERS.directory()
         self._folder = plane.folder / "controllers"
-        # The default place of a webhook's certificates, below TMPDIR.
+        # A webhook looks for its certificates in this folder below TMPDIR.
         self._certificates = self._folder / "k8s-webhook-server" / "serving-certs"
         ports = iter(free_ports(2 * len(self._chosen)))
         self._ports = {controller.name: (next(ports), next(ports)) for controller in self._chosen}
         self._webhooks: dict[str, list[Object]] = {}
 
     def define(self) -> None:
-        """Creates their definitions, accounts and rights.
+        """Creates the definitions, accounts and rights of the controllers.
 
         Raises:
-            ClusterError: they are not built.
+            ClusterError: A controller is not built.
         """
-        if lacking := build.CONTROLLERS.missing(self._tools):
-            raise ClusterError(f"{self._tools} lacks {', '.join(lacking)}: make cluster-tools builds them")
+        if missing := build.CONTROLLERS.missing(self._tools):
+            raise ClusterError(f"{self._tools} lacks {', '.join(missing)}: make cluster-tools builds them")
         self._certificates.mkdir(parents=True)
         webhook.development_certificates(self._certificates)
-        every: list[Object] = []
+        objects: list[Object] = []
         for controller in self._chosen:
             port, _ = self._ports[controller.name]
             parts = [part for part in self._namespaced(controller) if part["metadata"]["name"] not in UNUSED]
-            at = managers.at(parts, f"https://127.0.0.1:{port}", self._certificates / "ca.crt")
-            self._webhooks[controller.name] = [part for part in at if part["kind"] in managers.WEBHOOKS]
-            every += at
-        managers.install(self._plane, every)
+            local_parts = managers.on_loopback(
+                parts, f"https://127.0.0.1:{port}", self._certificates / "ca.crt"
+            )
+            self._webhooks[controller.name] = [
+                part for part in local_parts if part["kind"] in managers.WEBHOOKS
+            ]
+            objects += local_parts
+        managers.install(self._plane, objects)
 
     def start(self) -> None:
-        """Starts them, and waits until all are ready and the API server asks their webhooks."""
+        """Starts the controllers, and waits until all are ready and the API server calls their webhooks."""
         started = [(controller, self._start(controller)) for controller in self._chosen]
         for controller, program in started:
             url = f"http://127.0.0.1:{self._ports[controller.name][1]}/readyz"
@@ -131,12 +135,12 @@ class Controllers:
                 self._plane.kubectl.create(part)
         for controller, _ in started:
             names = [hook["name"] for part in self._webhooks[controller.name] for hook in part["webhooks"]]
-            webhook.asked(self._plane.kubectl.in_namespace("default"), names, controller.probe)
+            webhook.wait_until_called(self._plane.kubectl.in_namespace("default"), names, controller.probe)
 
     def _namespaced(self, controller: Controller) -> list[Object]:
         folder = self._folder / controller.name
         folder.mkdir()
-        # kustomize takes folders by their relative paths only.
+        # kustomize accepts only relative paths of folders.
         resources = [os.path.relpath(self._tools / part, folder.resolve()) for part in controller.manifests]
         text = json.dumps({"namespace": controller.namespace, "resources": resources})
         (folder / "kustomization.yaml").write_text(text, encoding="utf-8")
@@ -147,8 +151,8 @@ class Controllers:
         return parts
 
     def _start(self, controller: Controller) -> Any:
-        port, health = self._ports[controller.name]
-        command = [str(self._tools / controller.name), *self._arguments(controller, port, health)]
+        port, health_port = self._ports[controller.name]
+        command = [str(self._tools / controller.name), *self._arguments(controller, port, health_port)]
         env = {
             "HOME": str(self._plane.folder),
             "PATH": "/usr/bin:/bin",
@@ -159,11 +163,11 @@ class Controllers:
             controller.name, supervised(command), env=env, cwd=Path(self._plane.folder)
         )
 
-    def _arguments(self, controller: Controller, port: int, health: int) -> list[str]:
+    def _arguments(self, controller: Controller, port: int, health_port: int) -> list[str]:
         if controller.name == "training-operator":
             return [
                 "--metrics-bind-address=0",
-                f"--health-probe-bind-address=127.0.0.1:{health}",
+                f"--health-probe-bind-address=127.0.0.1:{health_port}",
                 f"--webhook-server-port={port}",
                 "--enable-scheme=mpijob",
                 "--enable-scheme=pytorchjob",
@@ -172,16 +176,16 @@ class Controllers:
             ]
         management = "certManagement" if controller.name == "trainer" else "internalCertManagement"
         group = {"jobset": "jobset.x-k8s.io", "lws": "lws.x-k8s.io", "trainer": "trainer.kubeflow.org"}
-        webhook_at: dict[str, object] = {"host": "127.0.0.1", "port": port}
+        webhook_options: dict[str, object] = {"host": "127.0.0.1", "port": port}
         if controller.name == "lws":
-            # By default it looks in a folder that the whole machine shares.
-            webhook_at["certDir"] = str(self._certificates)
+            # The default folder is shared by the whole machine.
+            webhook_options["certDir"] = str(self._certificates)
         arguments = {
             "apiVersion": f"config.{group[controller.name]}/v1alpha1",
             "kind": "Configuration",
-            "health": {"healthProbeBindAddress": f"127.0.0.1:{health}"},
+            "health": {"healthProbeBindAddress": f"127.0.0.1:{health_port}"},
             "metrics": {"bindAddress": "0"},
-            "webhook": webhook_at,
+            "webhook": webhook_options,
             "leaderElection": {"leaderElect": False},
             management: {"enable": False},
             "clientConnection": {"qps": 200, "burst": 400},

@@ -1,4 +1,4 @@
-"""etcd, API server, controller manager, scheduler and mpi-operator on loopback, as child processes."""
+"""Runs etcd, API server, controller manager, scheduler and mpi-operator on loopback, as child processes."""
 
 import contextlib
 import http.client
@@ -16,12 +16,12 @@ from testbed.waiting import PATIENCE
 
 OPERATOR_NAMESPACE = "mpi-operator"
 OPERATOR = Path(__file__).with_name("mpi-operator.yaml")
-"""Namespace, service account and role, as in the manifests of mpi-operator 0.8.0; no more rights."""
+"""Namespace, service account and role of mpi-operator, with the rights of its manifests (0.8.0)."""
 MPIJOB_CRD = "mpijobs.kubeflow.org"
 
 
 def answers_ok(url: str, ca: Path | None = None) -> bool:
-    """Returns whether a GET of ``url`` on loopback is answered with 200, with a certificate of ``ca``."""
+    """Returns whether a GET of ``url`` on loopback has status 200, with a certificate of ``ca``."""
     parts = urllib.parse.urlsplit(url)
     host, port = parts.hostname or "127.0.0.1", parts.port
     if ca is None:
@@ -38,15 +38,15 @@ def answers_ok(url: str, ca: Path | None = None) -> bool:
 
 
 class ControlPlane:
-    """A whole control plane; use it as a context manager.
+    """A whole control plane. Use it as a context manager.
 
     Args:
-        folder: where its data, credentials, kubeconfig and logs go.
-        tools: where the programs are; as ``build.CONTROL_PLANE.directory()`` says when not given.
+        folder: The folder for data, credentials, kubeconfig and logs.
+        tools: The folder of the programs; None for ``build.CONTROL_PLANE.directory()``.
         say: Called with a line for every program that is ready.
 
     Attributes:
-        flags: further flags of a program, by its name.
+        flags: Further flags of a program, by the program's name.
     """
 
     flags: Mapping[str, Mapping[str, object]] = {}
@@ -66,9 +66,9 @@ class ControlPlane:
         self.kubectl = Kubectl(self.tools / "kubectl", self.kubeconfig)
 
     def __enter__(self) -> Self:
-        lacking = build.CONTROL_PLANE.missing(self.tools)
-        if lacking:
-            raise ClusterError(f"{self.tools} lacks {', '.join(lacking)}: make cluster-tools builds them")
+        missing = build.CONTROL_PLANE.missing(self.tools)
+        if missing:
+            raise ClusterError(f"{self.tools} lacks {', '.join(missing)}: make cluster-tools builds them")
         with contextlib.ExitStack() as undo:
             undo.enter_context(self.programs)
             self._prepare()
@@ -84,14 +84,14 @@ class ControlPlane:
         self._stop.close()
 
     def _issue(self, folder: Path) -> credentials.Credentials:
-        """Creates the credentials; subclasses add those of further programs."""
+        """Creates the credentials. Subclasses add the credentials of further programs."""
         return credentials.issue(folder)
 
     def _prepare(self) -> None:
-        """Creates what must exist before the first program starts; subclasses override it."""
+        """Prepares the start of the first program. Subclasses override this method."""
 
     def _command(self, name: str, flags: dict[str, object], dashes: str) -> list[str]:
-        """Returns the command line of a program; subclasses run it in other namespaces."""
+        """Returns the command line of a program. Subclasses run the program in other namespaces."""
         return [str(self.tools / name), *(f"{dashes}{flag}={value}" for flag, value in flags.items())]
 
     def account(self, namespace: str, name: str) -> Path:
@@ -105,12 +105,12 @@ class ControlPlane:
         ready: Callable[[], bool],
         dashes: str = "--",
         *,
-        again_after: Sequence[str] = (),
+        before_restart: Sequence[str] = (),
     ) -> None:
         command = self._command(name, flags | dict(self.flags.get(name, {})), dashes)
-        if again_after:
-            command = supervised(command, again_after)
-        # Without the caller's environment: mpi-operator would prefer a KUBECONFIG in it to its flags.
+        if before_restart:
+            command = supervised(command, before_restart)
+        # The caller's environment is not used: mpi-operator would prefer its KUBECONFIG to the flags.
         env = {"HOME": str(self.folder), "PATH": "/usr/bin:/bin"}
         program = self.programs.start(name, command, env=env, cwd=self.folder)
         program.wait_ready(ready, PATIENCE)
@@ -127,13 +127,13 @@ class ControlPlane:
             "listen-peer-urls": peer,
             "initial-advertise-peer-urls": peer,
             "initial-cluster": f"default={peer}",
-            # The data die with the control plane; waiting for the disk would only slow the tests down.
+            # The data are not needed after a crash, and waits for the disk would slow the tests down.
             "unsafe-no-fsync": "true",
         }
         self._launch("etcd", flags, lambda: answers_ok(f"{url}/health"))
 
     def _start_api_server(self) -> None:
-        made = self._credentials
+        identity = self._credentials
         flags: dict[str, object] = {
             "etcd-servers": f"http://127.0.0.1:{self._ports['etcd']}",
             "bind-address": "127.0.0.1",
@@ -142,56 +142,61 @@ class ControlPlane:
             "endpoint-reconciler-type": "none",
             "service-cluster-ip-range": "10.0.0.0/24",
             "authorization-mode": "RBAC",
-            "token-auth-file": made.token_file,
-            "tls-cert-file": made.certificate,
-            "tls-private-key-file": made.key,
-            "cert-dir": made.folder,
+            "token-auth-file": identity.token_file,
+            "tls-cert-file": identity.certificate,
+            "tls-private-key-file": identity.key,
+            "cert-dir": identity.folder,
             "service-account-issuer": self.server,
-            "service-account-key-file": made.accounts_key,
-            "service-account-signing-key-file": made.accounts_key,
-            # It would taint every node as not ready, and no kubelet would remove the taint.
+            "service-account-key-file": identity.accounts_key,
+            "service-account-signing-key-file": identity.accounts_key,
+            # This plugin would taint every node as not ready, and no kubelet would remove the taint.
             "disable-admission-plugins": "TaintNodesByCondition",
         }
-        self._launch("kube-apiserver", flags, lambda: answers_ok(f"{self.server}/readyz", made.ca))
+        self._launch("kube-apiserver", flags, lambda: answers_ok(f"{self.server}/readyz", identity.ca))
 
     def _start_controllers(self) -> None:
-        made = self._credentials
-        common: dict[str, object] = {
+        identity = self._credentials
+        common_flags: dict[str, object] = {
             "bind-address": "127.0.0.1",
             "leader-elect": "false",
-            "tls-cert-file": made.certificate,
-            "tls-private-key-file": made.key,
+            "tls-cert-file": identity.certificate,
+            "tls-private-key-file": identity.key,
             "kube-api-qps": 200,
             "kube-api-burst": 400,
         }
-        own: dict[str, object] = {
+        manager_flags: dict[str, object] = {
             # No kubelet renews a lease, so the node controller would soon mark every node as not ready.
             "controllers": "*,-nodelifecycle",
-            "service-account-private-key-file": made.accounts_key,
-            "root-ca-file": made.ca,
+            "service-account-private-key-file": identity.accounts_key,
+            "root-ca-file": identity.ca,
             "use-service-account-credentials": "true",
         }
         for name, user, port, flags in (
-            ("kube-controller-manager", "controller-manager", self._ports["manager"], common | own),
-            ("kube-scheduler", "scheduler", self._ports["scheduler"], common),
+            (
+                "kube-controller-manager",
+                "controller-manager",
+                self._ports["manager"],
+                common_flags | manager_flags,
+            ),
+            ("kube-scheduler", "scheduler", self._ports["scheduler"], common_flags),
         ):
-            config = made.kubeconfig(user, self.server)
+            config = identity.kubeconfig(user, self.server)
             configs = {f"{use}kubeconfig": config for use in ("", "authentication-", "authorization-")}
             url = f"https://127.0.0.1:{port}/healthz"
             self._launch(
                 name,
                 flags | configs | {"secure-port": port},
-                lambda url=url: answers_ok(url, made.ca),  # type: ignore[misc]
+                lambda url=url: answers_ok(url, identity.ca),  # type: ignore[misc]
             )
 
     def _define_jobs(self) -> None:
-        """Makes MPIJob known before the garbage collector looks which kinds there are.
+        """Defines MPIJob before the garbage collector lists the kinds, which it does every half a minute.
 
-        It looks every half a minute. What a job of a kind that it does not know yet owned stays for so long
-        or longer, and a new job of the same name gets no pods meanwhile.
+        While the collector does not know a kind, the pods of a deleted job stay, and a new job of the same
+        name gets no pods.
         """
         self.kubectl.run("create", "-f", str(self.tools / build.CRD))
-        # Not `kubectl wait`: it fails on a definition so new that it has no conditions yet.
+        # `kubectl wait` would fail on a new definition that has no conditions yet.
         self.kubectl.wait_for(established, "crd", MPIJOB_CRD)
         self.kubectl.wait_for(lambda _: True, "mpijobs", "--all-namespaces")
 
@@ -206,11 +211,11 @@ class ControlPlane:
             "controller-queue-rate-limit": 200,
             "controller-queue-burst": 400,
         }
-        # It ends by itself when it cannot renew its lease for five seconds; the next one would wait fifteen
-        # for a lease that was not released.
+        # The operator ends if it cannot renew its lease for five seconds. The next one would wait fifteen
+        # seconds for the old lease, so the lease is deleted first.
         lease = f"--namespace={OPERATOR_NAMESPACE} delete --ignore-not-found lease mpi-operator"
-        give_back = [str(self.tools / "kubectl"), f"--kubeconfig={self.kubeconfig}", *lease.split()]
-        self._launch("mpi-operator", flags, self._operator_leads, dashes="-", again_after=give_back)
+        release_lease = [str(self.tools / "kubectl"), f"--kubeconfig={self.kubeconfig}", *lease.split()]
+        self._launch("mpi-operator", flags, self._operator_leads, dashes="-", before_restart=release_lease)
 
     def _operator_leads(self) -> bool:
         try:
@@ -221,6 +226,6 @@ class ControlPlane:
 
 
 def established(definition: Object) -> bool:
-    """Returns whether the API server serves what a CustomResourceDefinition defines."""
+    """Returns whether the API server serves the kind that a CustomResourceDefinition defines."""
     conditions = definition.get("status", {}).get("conditions") or []
     return any((item["type"], item["status"]) == ("Established", "True") for item in conditions)

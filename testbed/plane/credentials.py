@@ -1,4 +1,4 @@
-"""The control plane's own certificate authority, serving certificate, tokens and kubeconfigs."""
+"""Creates a control plane's certificate authority, serving certificate, tokens and kubeconfigs."""
 
 import datetime as dt
 import ipaddress
@@ -18,7 +18,7 @@ USERS = {
     "admin": ("cluster-admin", "system:masters"),
     "controller-manager": ("system:kube-controller-manager", ""),
     "scheduler": ("system:kube-scheduler", ""),
-    # As its own manifests name it; ``controlplane`` binds it to the role that they have for it.
+    # The account's name in mpi-operator's manifests; ``controlplane`` binds it to their role.
     "mpi-operator": ("system:serviceaccount:mpi-operator:mpi-operator", "system:serviceaccounts"),
 }
 
@@ -29,7 +29,7 @@ SERVER, CLIENT = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUT
 
 @dataclass(frozen=True)
 class Credentials:
-    """Files of one control plane's identity, all in ``folder``."""
+    """The credentials of a control plane. All files are in ``folder``."""
 
     folder: Path
     tokens: dict[str, str] = field(repr=False)
@@ -52,16 +52,16 @@ class Credentials:
 
     @property
     def accounts_key(self) -> Path:
-        """Signs the tokens of service accounts."""
+        """The key that signs the tokens of service accounts."""
         return self.folder / "service-accounts.key"
 
     @property
     def token_file(self) -> Path:
-        """The API server's static tokens."""
+        """The file with the API server's static tokens."""
         return self.folder / "tokens.csv"
 
     def kubeconfig(self, user: str, server: str) -> Path:
-        """Writes the kubeconfig of one of ``USERS`` and returns its path."""
+        """Writes the kubeconfig of a user in ``USERS``, and returns its path."""
         return self.token_kubeconfig(user, self.tokens[user], server)
 
     def token_kubeconfig(self, user: str, token: str, server: str) -> Path:
@@ -86,10 +86,10 @@ class Credentials:
         """Writes ``<file>.crt`` and ``<file>.key``.
 
         Args:
-            file: the beginning of both files' names.
-            subject: whose certificate it is.
+            file: The beginning of the names of both files.
+            subject: The subject of the certificate.
             usage: ``SERVER`` or ``CLIENT``.
-            names: the addresses and names that a server is asked at.
+            names: The addresses and names of a server.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._authority.public_key())
@@ -108,16 +108,16 @@ class Credentials:
 def issue(
     folder: Path, users: Mapping[str, tuple[str, str]] = USERS, names: Iterable[str] = LOOPBACK
 ) -> Credentials:
-    """Creates all files again in ``folder``; they are valid for a day, the longest life of a control plane.
+    """Creates all files again in ``folder``. They are valid for a day, longer than a control plane lives.
 
     Args:
-        folder: is made where it is not there.
-        users: as ``USERS``: each gets a token.
-        names: addresses and names that the API server is asked at.
+        folder: The folder, which is created if it is missing.
+        users: The users, as in ``USERS``. Each user gets a token.
+        names: The addresses and names of the API server.
     """
     folder.mkdir(parents=True, exist_ok=True)
     ca_key = ec.generate_private_key(ec.SECP256R1())
-    made = Credentials(folder, {user: secrets.token_urlsafe(24) for user in users}, ca_key)
+    credentials = Credentials(folder, {user: secrets.token_urlsafe(24) for user in users}, ca_key)
     ca = (
         _template(_CA_NAME, ca_key.public_key())
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
@@ -125,12 +125,14 @@ def issue(
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key()), critical=False)
         .sign(ca_key, hashes.SHA256())
     )
-    made.ca.write_bytes(ca.public_bytes(serialization.Encoding.PEM))
-    made.sign("server", x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")]), SERVER, names)
-    _write_private(made.accounts_key, _pem(ec.generate_private_key(ec.SECP256R1())))
-    rows = [f'{made.tokens[user]},{name},{user},"{groups}"' for user, (name, groups) in users.items()]
-    _write_private(made.token_file, "\n".join(rows).encode() + b"\n")
-    return made
+    credentials.ca.write_bytes(ca.public_bytes(serialization.Encoding.PEM))
+    credentials.sign(
+        "server", x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")]), SERVER, names
+    )
+    _write_private(credentials.accounts_key, _pem(ec.generate_private_key(ec.SECP256R1())))
+    rows = [f'{credentials.tokens[user]},{name},{user},"{groups}"' for user, (name, groups) in users.items()]
+    _write_private(credentials.token_file, "\n".join(rows).encode() + b"\n")
+    return credentials
 
 
 _CA_NAME = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "loopback control plane")])
@@ -167,7 +169,7 @@ def _template(subject: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.Certif
 
 
 def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    # The API server reads elliptic service-account keys in the traditional form only.
+    # The API server reads an elliptic key for service accounts only in the traditional form.
     form = serialization.PrivateFormat.TraditionalOpenSSL
     return key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
 

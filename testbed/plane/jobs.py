@@ -1,4 +1,4 @@
-"""What tests of the webhook on the control plane share: jobs in bulk, their parts, a second webhook."""
+"""Helpers for tests on the control plane: objects in bulk, parts of jobs, namespaces, a second webhook."""
 
 import contextlib
 import json
@@ -15,7 +15,7 @@ from testbed.waiting import until
 ROLE = "training.kubeflow.org/job-role"
 JOB_NAME = "training.kubeflow.org/job-name"
 LEFT = "testbed.example/left"
-"""The label of a namespace in which no controller may create anything any more."""
+"""The label of a namespace in which controllers may no longer create Pods and Jobs."""
 
 NOBODY_COMES_LATE = """
 apiVersion: admissionregistration.k8s.io/v1
@@ -36,15 +36,15 @@ metadata:
   name: left-namespaces
 spec: {policyName: left-namespaces, validationActions: [Deny]}
 """
-"""An operator that is late creates a worker when its job is gone and the test is over. Without a kubelet such
-a Pod never ends, and its nodes are missing in a later test."""
+"""A policy against late operators, which create a worker after the test and its job have ended. Without
+a kubelet, such a Pod never ends, and later tests lack its node."""
 
 # The fields that the API server writes, and that a user who copies an object removes.
 SERVERS_OWN = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")
 
 
 def together(*documents: Object) -> Object:
-    """Returns a List: kubectl sends what is in it one by one, and is started once."""
+    """Returns a List, with which a single kubectl creates several objects."""
     return {"apiVersion": "v1", "kind": "List", "items": list(documents)}
 
 
@@ -60,12 +60,12 @@ def template(job: Object, role: str) -> Object:
 
 
 def exported(kubectl: Kubectl, name: str) -> Object:
-    """Returns ``kubectl get -o yaml``, without what a user has to remove to create the object again."""
+    """Returns a stored job, without the fields that a user removes to create the job again."""
     return own_part(yaml.safe_load(kubectl.run("get", "mpijob", name, "-o", "yaml").stdout))
 
 
 def own_part(job: Object) -> Object:
-    """Returns a stored job without what the API server wrote into it."""
+    """Returns a stored job without the fields that the API server wrote."""
     metadata = {key: value for key, value in job["metadata"].items() if key not in SERVERS_OWN}
     return {key: value for key, value in job.items() if key != "status"} | {"metadata": metadata}
 
@@ -82,7 +82,7 @@ def clear(inside: Kubectl) -> None:
 
 
 def leave(inside: Kubectl) -> None:
-    """Clears a namespace that is not used again. On a plane with ``NOBODY_COMES_LATE`` it stays clear."""
+    """Clears a namespace that is not used again. With the policy ``NOBODY_COMES_LATE`` it stays clear."""
     change = {"metadata": {"labels": {LEFT: ""}}}
     path = f"/api/v1/namespaces/{inside.namespace}"
     inside.api.send("PATCH", path, change, "application/merge-patch+json")
@@ -90,7 +90,7 @@ def leave(inside: Kubectl) -> None:
 
 
 def come_back(inside: Kubectl) -> None:
-    """Takes back that a namespace was left, and waits until the API server lets Pods be created there."""
+    """Undoes `leave`, and waits until the API server permits new Pods in the namespace."""
     path = f"/api/v1/namespaces/{inside.namespace}"
     inside.api.send("PATCH", path, {"metadata": {"labels": {LEFT: None}}}, "application/merge-patch+json")
     pod = {
@@ -103,28 +103,28 @@ def come_back(inside: Kubectl) -> None:
     )
 
 
-def end(inside: Kubectl, kind: str, *select: str) -> None:
-    """Deletes all objects of a kind, and those that controllers still create for them, until none is left.
+def end(inside: Kubectl, kind: str, *selectors: str) -> None:
+    """Deletes all objects of a kind, also new objects that controllers still create, until none is left.
 
-    Pods at once: there is no kubelet that would end them.
+    Pods are deleted at once, because there is no kubelet that would end them.
     """
-    ended: set[str] = set()
+    deleted: set[str] = set()
 
     def gone(objects: Object) -> bool:
-        there = {item["metadata"]["uid"] for item in objects["items"]}
-        if there - ended:
-            inside.delete(kind, *select, at_once=kind == "pods")
-        ended.update(there)
-        return not there
+        present = {item["metadata"]["uid"] for item in objects["items"]}
+        if present - deleted:
+            inside.delete(kind, *selectors, at_once=kind == "pods")
+        deleted.update(present)
+        return not present
 
-    inside.wait_for(gone, kind, *select)
+    inside.wait_for(gone, kind, *selectors)
 
 
 @contextlib.contextmanager
 def borrowed_namespace(
     control_plane: ControlPlane, name: str, labels: dict[str, str] | None = None
 ) -> Iterator[Kubectl]:
-    """Yields a namespace for several tests; its jobs are deleted afterwards."""
+    """Yields kubectl for a new namespace, whose jobs are deleted at the end."""
     inside = control_plane.kubectl.create_namespace(name, labels)
     try:
         yield inside
@@ -140,27 +140,27 @@ def second_webhook(
     kinds: Iterable[Object] = (),
     probe: Object = webhook.PROBE,
 ) -> Iterator[Kubectl]:
-    """Yields a webhook with a table of its own for one namespace, which is left alone by the packaged one.
+    """Starts a second webhook for a new namespace, which the first webhook ignores; yields kubectl for it.
 
     Args:
-        control_plane: that asks it.
-        name: of the registration and of the namespace.
-        table: the rules, as YAML.
-        kinds: further rows of the registration's ``rules``: kinds other than MPIJob that it is asked about.
-        probe: an object of a kind that the control plane has and sends to the webhook.
+        control_plane: The control plane.
+        name: The name of the registration and of the namespace.
+        table: The webhook's rule table, as YAML.
+        kinds: Further rows of the registration's ``rules``, for other kinds than MPIJob.
+        probe: An object of a kind that the API server serves and sends to the webhook.
     """
     folder = control_plane.folder / name
     folder.mkdir()
     rules = folder / "rules.yaml"
     rules.write_text(table, encoding="utf-8")
-    running = webhook.start(control_plane.programs, folder, rules, name)
+    server = webhook.start(control_plane.programs, folder, rules, name)
     labels = {webhook.INJECT: "disabled", "asked": name}
-    registration = webhook.configuration(running, name, {"matchLabels": {"asked": name}})
+    registration = webhook.configuration(server, name, {"matchLabels": {"asked": name}})
     registration["webhooks"][0]["rules"] += kinds
     with (
         contextlib.ExitStack() as stopping,
         borrowed_namespace(control_plane, name, labels) as inside,
         webhook.registered(inside, registration, probe),
     ):
-        stopping.callback(control_plane.programs.stop, running.program)
+        stopping.callback(control_plane.programs.stop, server.program)
         yield inside

@@ -1,4 +1,4 @@
-"""The real kubectl, for tests: what a person types, with its answer as text or JSON."""
+"""Runs the real kubectl for tests, and reads its output as text or JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kube.api import ApiError
-from testbed.plane.api import Client, Object, Wanted, client, listed
+from testbed.plane.api import Client, Object, Selection, client, listed
 from testbed.waiting import PATIENCE, NotYetError, left
 
 CREATE_OPTIONS = {
@@ -22,12 +22,12 @@ CREATE_OPTIONS = {
 }
 
 
-LONGEST = 300.0
-"""Seconds after which a kubectl that does not end is ended: it may wait for a rollout."""
+MAX_SECONDS = 300.0
+"""The seconds after which kubectl is ended. It may wait for a rollout."""
 
 
 class KubectlError(RuntimeError):
-    """Kubectl refused; ``stderr`` is what it said, ``code`` its exit status."""
+    """Kubectl failed. ``code`` is its exit status, and ``stderr`` its error message."""
 
     def __init__(self, args: Iterable[str], code: int, stdout: str, stderr: str) -> None:
         super().__init__(f"kubectl {' '.join(args)}: exit status {code}\n{stderr}{stdout}")
@@ -36,11 +36,11 @@ class KubectlError(RuntimeError):
         self.stderr = stderr
 
 
-SHOWN = 6000
-"""Characters that a failure shows of what it saw last."""
+MAX_SHOWN = 6000
+"""The maximum characters that a failure shows of the last state."""
 
 
-def _named(condition: Callable[[Object], object]) -> str:
+def _name_of(condition: Callable[[Object], object]) -> str:
     """Returns the name of a condition for a failure: its function's name, or its file and line."""
     name, code = getattr(condition, "__name__", repr(condition)), getattr(condition, "__code__", None)
     if name != "<lambda>" or code is None:
@@ -49,18 +49,18 @@ def _named(condition: Callable[[Object], object]) -> str:
 
 
 def _short(obj: Object) -> str:
-    """Returns what a failure shows of an object or a List: a line each, first what others wrote of it."""
+    """Returns the text that a failure shows of an object or a List: a line for each, the status first."""
     items = obj.get("items", [obj])
-    room = max(SHOWN // max(len(items), 1), 400)
-    shown = [
+    room = max(MAX_SHOWN // max(len(items), 1), 400)
+    parts = [
         {key: item[key] for key in ("kind", "status", "metadata", "spec") if key in item} for item in items
     ]
-    return "\n".join(json.dumps(item)[:room] for item in shown) or "none"
+    return "\n".join(json.dumps(item)[:room] for item in parts) or "none"
 
 
 @dataclass(frozen=True)
 class Kubectl:
-    """Runs kubectl with one kubeconfig, optionally in one namespace, optionally as another user."""
+    """Runs kubectl with a kubeconfig, and optionally in a namespace and as another user."""
 
     binary: Path
     kubeconfig: Path
@@ -69,16 +69,16 @@ class Kubectl:
     group: str = ""
 
     def in_namespace(self, namespace: str) -> Kubectl:
-        """Returns the same, for another namespace."""
+        """Returns kubectl for another namespace."""
         return replace(self, namespace=namespace)
 
     def acting_as(self, user: str, group: str = "") -> Kubectl:
-        """Returns kubectl that impersonates a user (``system:serviceaccount:NAMESPACE:NAME``: an account)."""
+        """Returns kubectl that impersonates a user or ``system:serviceaccount:NAMESPACE:NAME``."""
         return replace(self, user=user, group=group)
 
     @property
     def api(self) -> Client:
-        """The API server without kubectl, for the same person."""
+        """The client that calls the API server without kubectl, as the same user."""
         return client(self.kubeconfig, self.user, self.group)
 
     def run(
@@ -87,130 +87,130 @@ class Kubectl:
         """Runs kubectl.
 
         Args:
-            args: the command line after ``kubectl``.
-            stdin: fed to it.
-            check: whether an exit status other than zero is an error.
+            args: The command line after ``kubectl``.
+            stdin: The standard input.
+            check: Whether an exit status other than zero is an error.
 
         Raises:
-            KubectlError: the exit status was not zero.
+            KubectlError: The exit status is not zero.
         """
-        options = {"namespace": self.namespace or "", "as": self.user, "as-group": self.group}
-        where = [f"--{option}={value}" for option, value in options.items() if value]
+        values = {"namespace": self.namespace or "", "as": self.user, "as-group": self.group}
+        options = [f"--{option}={value}" for option, value in values.items() if value]
         env = {
             **os.environ,
             "KUBECONFIG": str(self.kubeconfig),
-            # A person's own kubectl settings and caches are neither read nor written.
+            # The user's own kubectl settings and caches are not used.
             "KUBECACHEDIR": str(self.kubeconfig.parent / "kubectl-cache"),
             "KUBERC": "off",
         }
-        done = subprocess.run(
-            [str(self.binary), *where, *args],
+        result = subprocess.run(
+            [str(self.binary), *options, *args],
             input=stdin,
             env=env,
             check=False,
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=LONGEST,
+            timeout=MAX_SECONDS,
         )
-        if check and done.returncode:
-            raise KubectlError(args, done.returncode, done.stdout, done.stderr)
-        return done
+        if check and result.returncode:
+            raise KubectlError(args, result.returncode, result.stdout, result.stderr)
+        return result
 
     def get_json(self, *args: str) -> Object:
-        """Returns what ``kubectl get ARGS -o json`` prints, one object or a List, without kubectl.
+        """Returns the object or List that ``kubectl get ARGS -o json`` would print, without kubectl.
 
         Raises:
-            KubectlError: there is no such object, or it cannot be read.
+            KubectlError: The object does not exist, or cannot be read.
         """
-        with _refused("get", *args):
-            answer = self.api.get(Wanted.of(*args), self.namespace)
+        with _kubectl_errors("get", *args):
+            answer = self.api.get(Selection.of(*args), self.namespace)
         if answer is None:
             raise KubectlError(("get", *args), 1, "", "Error from server (NotFound): there is none")
         return answer
 
     def apply(self, document: str | Mapping[str, object], *args: str) -> Object:
-        """Runs ``kubectl apply -f - ARGS``, and returns the object as the API server then has it."""
+        """Runs ``kubectl apply -f - ARGS``, and returns the object as it is stored then."""
         text = document if isinstance(document, str) else json.dumps(document)
         answers = objects(self.run("apply", "-f", "-", "-o", "json", *args, stdin=text).stdout)
         return answers[0] if len(answers) == 1 else listed(answers)
 
     def create(self, document: Mapping[str, Any], *args: str) -> Object:
-        """Returns what ``kubectl create -f - ARGS`` does, without kubectl; of a List, each object by itself.
+        """Creates an object or a List, as ``kubectl create -f - ARGS`` does, without kubectl.
 
         Args:
-            document: an object or a List.
+            document: An object or a List.
             args: ``--dry-run=server``, or ``--validate=false`` for fields that the API server does not know.
 
         Returns:
-            The object or the List as the API server then has it.
+            The object or the List as it is stored.
 
         Raises:
-            KubectlError: one was refused.
+            KubectlError: An object is refused.
         """
         options = {"fieldValidation": "Strict"}
         for word in args:
             options |= CREATE_OPTIONS[word]
-        many = document["kind"] == "List"
-        with _refused("create", "-f", "-", *args):
-            made = [
+        is_list = document["kind"] == "List"
+        with _kubectl_errors("create", "-f", "-", *args):
+            created = [
                 self.api.create(item, self.namespace, **options)
-                for item in (document["items"] if many else [document])
+                for item in (document["items"] if is_list else [document])
             ]
-        return listed(made) if many else made[0]
+        return listed(created) if is_list else created[0]
 
-    def delete(self, *what: str, at_once: bool = False) -> None:
-        """Deletes what ``kubectl get WHAT`` would show, without kubectl, and waits for nothing.
+    def delete(self, *selection: str, at_once: bool = False) -> None:
+        """Deletes the objects that ``kubectl get SELECTION`` would show, without kubectl, and does not wait.
 
         Args:
-            what: kinds, a name, selectors.
-            at_once: without the time that Pods have to end: there may be no kubelet that ends them.
+            selection: Kinds, a name, selectors.
+            at_once: Whether Pods get no time to end, as there may be no kubelet that ends them.
 
         Raises:
-            KubectlError: it was refused.
+            KubectlError: The deletion is refused.
         """
-        with _refused("delete", *what):
-            self.api.delete(Wanted.of(*what), self.namespace, at_once=at_once)
+        with _kubectl_errors("delete", *selection):
+            self.api.delete(Selection.of(*selection), self.namespace, at_once=at_once)
 
     def wait_for(self, condition: Callable[[Object], object], *get: str, timeout: float = PATIENCE) -> Object:
-        """Follows what ``kubectl get`` would print until ``condition`` holds for it, and returns that.
+        """Watches the objects that ``kubectl get`` would print until ``condition`` holds, and returns them.
 
         Raises:
-            NotYetError: the time is over; the message has what was seen last.
+            NotYetError: The time is over; the message has the last state.
         """
         last: object = "nothing"
         timeout = left(timeout)
-        states = self.api.states(Wanted.of(*get), self.namespace, time.monotonic() + timeout)
+        states = self.api.states(Selection.of(*get), self.namespace, time.monotonic() + timeout)
         for last in states:
             if not isinstance(last, ApiError) and condition(last):
                 return last
         state = _short(last) if isinstance(last, dict) else last
         where = f" in {self.namespace}" if self.namespace else ""
         raise NotYetError(
-            f"waited {timeout:.0f} s for {_named(condition)} of {' '.join(get)}{where}; last seen:\n{state}"
+            f"waited {timeout:.0f} s for {_name_of(condition)} of {' '.join(get)}{where}; last seen:\n{state}"
         )
 
     def create_namespace(self, name: str, labels: Mapping[str, str] | None = None) -> Kubectl:
-        """Makes a namespace, waits until Pods can be made in it, and returns kubectl for it."""
+        """Creates a namespace, waits until Pods can be created in it, and returns kubectl for it."""
         metadata = {"name": name, "labels": dict(labels or {})}
         self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
         return self._ready_namespace(name)
 
     def share_namespace(self, name: str) -> Kubectl:
-        """Returns kubectl for a namespace that several tests use; makes it if it is missing."""
+        """Returns kubectl for a namespace that several tests use. A missing namespace is created."""
         self.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         return self._ready_namespace(name)
 
     def _ready_namespace(self, name: str) -> Kubectl:
-        inside = self.in_namespace(name)
-        # Pods are refused until the controller manager has made the account that they run as.
-        inside.wait_for(lambda _: True, "serviceaccount", "default")
-        return inside
+        namespace = self.in_namespace(name)
+        # Pods are refused until the controller manager has created the default service account.
+        namespace.wait_for(lambda _: True, "serviceaccount", "default")
+        return namespace
 
 
 @contextlib.contextmanager
-def _refused(*command: str) -> Iterator[None]:
-    """Yields what the API server refuses is an error as kubectl's own."""
+def _kubectl_errors(*command: str) -> Iterator[None]:
+    """Raises an error of the API server as an error of kubectl."""
     try:
         yield
     except ApiError as error:
@@ -218,10 +218,12 @@ def _refused(*command: str) -> Iterator[None]:
 
 
 def objects(text: str) -> list[Object]:
-    """Returns all objects of a stream: kubectl prints those of a List one after the other."""
+    """Returns all objects in a text. kubectl prints the objects of a List one after the other."""
     decoder = json.JSONDecoder()
-    documents, at = [], 0
-    while text[at:].strip():
-        value, at = decoder.raw_decode(text, at + len(text[at:]) - len(text[at:].lstrip()))
+    documents, position = [], 0
+    while text[position:].strip():
+        value, position = decoder.raw_decode(
+            text, position + len(text[position:]) - len(text[position:].lstrip())
+        )
         documents.append(value)
     return documents

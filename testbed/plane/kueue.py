@@ -1,4 +1,4 @@
-"""Kueue on a control plane: its own manifests and rights, as a process on loopback."""
+"""Runs Kueue on a control plane: with its own manifests and rights, as a process on loopback."""
 
 import json
 from pathlib import Path
@@ -24,31 +24,31 @@ EXAMPLE = webhook.REPOSITORY / "examples" / "kueue.yaml"
 
 
 def start(plane: ControlPlane) -> Program:
-    """Installs Kueue for MPIJobs and waits until it is ready and the API server asks it.
+    """Installs Kueue for MPIJobs, and waits until it is ready and the API server calls its webhooks.
 
     Raises:
-        ClusterError: it is not built, or does not come up.
+        ClusterError: Kueue is not built, or does not start.
     """
     tools = build.KUEUE.directory()
-    if lacking := build.KUEUE.missing(tools):
-        raise ClusterError(f"{tools} lacks {', '.join(lacking)}: make cluster-tools builds them")
+    if missing := build.KUEUE.missing(tools):
+        raise ClusterError(f"{tools} lacks {', '.join(missing)}: make cluster-tools builds them")
     folder = plane.folder / "kueue"
     folder.mkdir()
     webhook.development_certificates(folder)
-    port, health = free_ports(2)
+    port, health_port = free_ports(2)
     parts = managers.manifests(plane, tools / "config" / "default")
-    at = managers.at(parts, f"https://127.0.0.1:{port}", folder / "ca.crt")
-    webhooks = managers.install(plane, at)
+    local_parts = managers.on_loopback(parts, f"https://127.0.0.1:{port}", folder / "ca.crt")
+    webhooks = managers.install(plane, local_parts)
     command = [
         str(tools / "kueue"),
-        f"--config={_configuration(folder, port, health)}",
-        # Its server for questions about queues would listen on all addresses.
+        f"--config={_configuration(folder, port, health_port)}",
+        # Kueue's visibility server would listen on all addresses.
         "--feature-gates=VisibilityOnDemand=false",
         "--zap-log-level=2",
     ]
     program = plane.programs.start(
         "kueue",
-        # It ends where the API server does not serve its kinds yet, which established ones may be late for.
+        # Kueue ends if the API server does not serve its kinds yet, which can be late for established kinds.
         supervised(command),
         env={
             "HOME": str(plane.folder),
@@ -58,7 +58,7 @@ def start(plane: ControlPlane) -> Program:
         },
         cwd=plane.folder,
     )
-    program.wait_ready(lambda: answers_ok(f"http://127.0.0.1:{health}/readyz"), PATIENCE)
+    program.wait_ready(lambda: answers_ok(f"http://127.0.0.1:{health_port}/readyz"), PATIENCE)
     for part in webhooks:
         plane.kubectl.create(part)
     _wait_until_asked(plane)
@@ -66,7 +66,7 @@ def start(plane: ControlPlane) -> Program:
 
 
 def queues(plane: ControlPlane, *namespaces: str) -> None:
-    """Creates the example's objects, with its queue in each of the namespaces."""
+    """Creates the objects of the example, and its queue in each namespace."""
     *shared, _ = yaml.safe_load_all(EXAMPLE.read_text(encoding="utf-8"))
     for part in shared:
         plane.kubectl.create(part)
@@ -87,11 +87,11 @@ def _active(queue: Object) -> bool:
     return any((item["type"], item["status"]) == ("Active", "True") for item in conditions)
 
 
-def _configuration(folder: Path, port: int, health: int) -> Path:
+def _configuration(folder: Path, port: int, health_port: int) -> Path:
     configuration = {
         "apiVersion": "config.kueue.x-k8s.io/v1beta2",
         "kind": "Configuration",
-        "health": {"healthProbeBindAddress": f"127.0.0.1:{health}"},
+        "health": {"healthProbeBindAddress": f"127.0.0.1:{health_port}"},
         "metrics": {"bindAddress": "0"},
         "webhook": {"host": "127.0.0.1", "port": port, "certDir": str(folder)},
         "leaderElection": {"leaderElect": False},
@@ -105,12 +105,12 @@ def _configuration(folder: Path, port: int, health: int) -> Path:
 
 
 def _wait_until_asked(plane: ControlPlane) -> None:
-    """Waits until a dry run of a job with a queue comes back suspended."""
+    """Waits until a dry run of a job with a queue returns a suspended job."""
     job = {**webhook.PROBE, "metadata": {"name": "probe", "labels": {QUEUE: "probe"}}}
-    inside = plane.kubectl.in_namespace("default")
+    namespace = plane.kubectl.in_namespace("default")
 
     def suspended() -> bool:
-        stored = inside.create(job, "--dry-run=server")
+        stored = namespace.create(job, "--dry-run=server")
         # Until the API server calls Kueue, no runPolicy is written.
         return bool(stored["spec"].get("runPolicy", {}).get("suspend"))
 

@@ -1,4 +1,4 @@
-"""A steady load of creates: MPIJobs by dry run, and for each of them what came of it and when."""
+"""A steady load of creates of MPIJobs by dry run, with the result and the time of each create."""
 
 import contextlib
 import itertools
@@ -18,23 +18,23 @@ from testbed.plane.jobs import template
 from testbed.waiting import until
 
 RATE = 8.0
-"""Creates a second: a webhook that is away for a moment is missed, and a small machine keeps up."""
-MOST_AT_ONCE = 64
-"""Those that hang until the webhook's timeout must not keep others from being asked for."""
+"""Creates in a second: enough to notice a short absence of the webhook, even on a small machine."""
+MAX_PARALLEL = 64
+"""Parallel creates: those that wait for the webhook's timeout must not delay others."""
 SECONDS = 60.0
-"""The API server's own patience with a request: two webhooks that hang take 10 seconds of it."""
+"""The API server's timeout of a request; two webhooks that do not answer take 10 seconds of it."""
 
 
 @dataclass(frozen=True)
 class Admission:
-    """One create.
+    """The result of a create.
 
     Attributes:
-        at: seconds after the first one.
-        seconds: until its answer.
-        kept: whether its connection to the API server had been used before; otherwise it was its own.
-        mutated: whether the job came out with what the webhook adds.
-        error: what the API server, or the way to it, said against it; else empty.
+        at: The seconds from the first create to this create.
+        seconds: The seconds until the answer.
+        kept: Whether the connection was used before; otherwise it was new.
+        mutated: Whether the webhook has changed the job.
+        error: The error of the API server or of the connection; empty if there is none.
     """
 
     at: float
@@ -44,20 +44,20 @@ class Admission:
     error: str = ""
 
     def __str__(self) -> str:
-        """Returns names when, how long and what."""
+        """Returns the time, the duration and the result."""
         connection = "a kept connection" if self.kept else "a fresh connection"
         return f"{self.at:.1f} s, after {self.seconds:.2f} s, {connection}: {self.error or 'not mutated'}"
 
 
 class Load:
-    """What came of the creates so far."""
+    """The results of the creates so far."""
 
     def __init__(self, create: Callable[..., tuple[bool, str]]) -> None:
         self._create, self._began = create, time.monotonic()
         self._asked: list[Future[Admission]] = []
 
     def ask(self, pool: ThreadPoolExecutor) -> None:
-        """Begins one more, in a thread of the pool."""
+        """Begins one more create, in a thread of the pool."""
         kept = len(self._asked) % 2 == 0
         self._asked.append(pool.submit(self._ask, kept=kept))
 
@@ -68,26 +68,26 @@ class Load:
 
     @property
     def admissions(self) -> list[Admission]:
-        """Those that were answered, in the order in which they were begun."""
+        """The creates that were answered, in the order of their begin."""
         return [call.result() for call in tuple(self._asked) if call.done() and not call.cancelled()]
 
     @property
     def failed(self) -> list[Admission]:
-        """Those that the API server refused, or did not answer."""
+        """The creates that the API server refused or did not answer."""
         return [admission for admission in self.admissions if admission.error]
 
     @property
     def unmutated(self) -> list[Admission]:
-        """Those that came through without the webhook."""
+        """The creates that succeeded without a change by the webhook."""
         return [admission for admission in self.admissions if not admission.error and not admission.mutated]
 
     @property
     def lost(self) -> list[str]:
-        """Every one that failed or was not mutated, in words that say when."""
+        """The creates that failed or were not mutated, as texts with the time."""
         return [str(admission) for admission in self.admissions if admission.error or not admission.mutated]
 
     def lost_outside(self, begin: float, end: float) -> list[str]:
-        """Returns those of ``lost`` that were answered before a time or sent after another (``seconds``)."""
+        """Returns the creates of ``lost`` that were answered before ``begin`` or sent after ``end``."""
         return [
             str(admission)
             for admission in self.admissions
@@ -97,14 +97,14 @@ class Load:
 
     @property
     def seconds(self) -> float:
-        """Since it began."""
+        """The seconds since the load began."""
         return time.monotonic() - self._began
 
     def more(self, count: int) -> None:
-        """Waits until this many that begin from now on have been answered.
+        """Waits until this many creates that begin from now on are answered.
 
         Raises:
-            AssertionError: they were not, in time.
+            AssertionError: The time is over.
         """
         first = len(self._asked)
 
@@ -127,8 +127,8 @@ class Creator:
     """Creates the same job again and again, by dry run.
 
     Args:
-        kubeconfig: as ``credentials`` writes it.
-        namespace: where.
+        kubeconfig: A kubeconfig that ``credentials`` has written.
+        namespace: The namespace of the job.
     """
 
     def __init__(self, kubeconfig: Path, namespace: str) -> None:
@@ -142,14 +142,14 @@ class Creator:
     def _pool(self) -> urllib3.PoolManager:
         authority = self._cluster["certificate-authority"]
         return urllib3.PoolManager(
-            maxsize=MOST_AT_ONCE, ca_certs=authority, timeout=SECONDS, retries=False, headers=self._headers
+            maxsize=MAX_PARALLEL, ca_certs=authority, timeout=SECONDS, retries=False, headers=self._headers
         )
 
     def create(self, *, kept: bool) -> tuple[bool, str]:
-        """Creates the job; over a connection of its own unless ``kept``.
+        """Creates the job, over a used connection (``kept``) or a new one.
 
         Returns:
-            Whether it was mutated, and what was said against it.
+            Whether the job was mutated, and the error if there is one.
         """
         pool = self._kept if kept else self._pool()
         try:
@@ -170,22 +170,22 @@ class Creator:
 
 
 def places(kubeconfig: Path, namespace: str) -> bool:
-    """Returns whether a job that is created now is admitted, and with what the webhook adds."""
+    """Returns whether a new job is admitted, and changed by the webhook."""
     with contextlib.closing(Creator(kubeconfig, namespace)) as creator:
         return creator.create(kept=True) == (True, "")
 
 
 @contextlib.contextmanager
 def jobs_keep_coming(kubeconfig: Path, namespace: str, a_second: float = RATE) -> Iterator[Load]:
-    """Creates jobs by dry run until the end of the ``with``, whether or not earlier ones were answered.
+    """Creates jobs by dry run until the end of the ``with``, without waits for answers.
 
     Args:
-        kubeconfig: The kubeconfig of the user who creates them.
-        namespace: where.
-        a_second: how many begin in a second.
+        kubeconfig: The kubeconfig of the user who creates the jobs.
+        namespace: The namespace of the jobs.
+        a_second: The number of creates that begin in a second.
 
     Yields:
-        What came of them; complete after the ``with``.
+        The results, which are complete after the ``with``.
     """
     creator, stop = Creator(kubeconfig, namespace), threading.Event()
     load = Load(creator.create)
@@ -196,7 +196,7 @@ def jobs_keep_coming(kubeconfig: Path, namespace: str, a_second: float = RATE) -
                 return
             load.ask(pool)
 
-    with contextlib.closing(creator), ThreadPoolExecutor(MOST_AT_ONCE) as pool:
+    with contextlib.closing(creator), ThreadPoolExecutor(MAX_PARALLEL) as pool:
         pacing = threading.Thread(target=pace, args=(pool,))
         pacing.start()
         try:
@@ -204,5 +204,5 @@ def jobs_keep_coming(kubeconfig: Path, namespace: str, a_second: float = RATE) -
         finally:
             stop.set()
             pacing.join()
-            # Those that a busy machine has not come to are not asked for any more.
+            # Creates that have not begun yet are cancelled.
             pool.shutdown(cancel_futures=True)

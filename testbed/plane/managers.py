@@ -1,4 +1,4 @@
-"""Other projects' controllers on a control plane: their own manifests and rights, as loopback processes."""
+"""Installs other projects' controllers on a control plane, with their own manifests and rights."""
 
 import base64
 import subprocess
@@ -18,21 +18,21 @@ WEBHOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 
 
 def manifests(plane: ControlPlane, folder: Path) -> list[Object]:
-    """Returns what an installation by kustomize applies.
+    """Returns the objects that kustomize makes of a folder.
 
     Raises:
-        ClusterError: kustomize cannot read the folder; the message has what it said.
+        ClusterError: kustomize cannot read the folder; the message has its error.
     """
     command = [str(plane.tools / "kubectl"), "kustomize", str(folder)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    if done.returncode:
-        raise ClusterError(f"{' '.join(command)} failed:\n{done.stderr}")
-    # Definitions are megabytes, for which the loader in Python takes ten times as long.
-    return [part for part in yaml.load_all(done.stdout, yaml.CSafeLoader) if part]
+    result = subprocess.run(command, check=False, capture_output=True, text=True)
+    if result.returncode:
+        raise ClusterError(f"{' '.join(command)} failed:\n{result.stderr}")
+    # Definitions have megabytes, for which PyYAML's Python loader takes ten times as long.
+    return [part for part in yaml.load_all(result.stdout, yaml.CSafeLoader) if part]
 
 
 def definition(group_version: str, kind: str) -> Object:
-    """Returns a kind of which nothing but the name is known."""
+    """Returns the definition of a kind whose objects may have any fields."""
     group, version = group_version.split("/")
     plural = f"{kind.lower()}s"
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
@@ -46,8 +46,8 @@ def definition(group_version: str, kind: str) -> Object:
     }
 
 
-def at(parts: Iterable[Object], url: str, ca: Path) -> list[Object]:
-    """Returns the manifests with their webhooks at a URL instead of in a Service."""
+def on_loopback(parts: Iterable[Object], url: str, ca: Path) -> list[Object]:
+    """Returns manifests whose webhooks are called at a URL, not at a Service."""
     objects = list(parts)
     bundle = base64.b64encode(ca.read_bytes()).decode()
     for part in objects:
@@ -60,27 +60,27 @@ def at(parts: Iterable[Object], url: str, ca: Path) -> list[Object]:
     return objects
 
 
-def undescribed(node: Any) -> Any:
-    """Returns a definition without its descriptions: more than half of what the API server works on."""
+def without_descriptions(node: Any) -> Any:
+    """Returns a definition without its descriptions, which are more than half of the API server's work."""
     if isinstance(node, dict):
         return {
-            key: undescribed(value)
+            key: without_descriptions(value)
             for key, value in node.items()
             if key != "description" or not isinstance(value, str)
         }
-    return [undescribed(item) for item in node] if isinstance(node, list) else node
+    return [without_descriptions(item) for item in node] if isinstance(node, list) else node
 
 
 def install(plane: ControlPlane, parts: Iterable[Object]) -> list[Object]:
-    """Creates rights and definitions and waits until these are served.
+    """Creates rights and definitions, and waits until the kinds are served.
 
     Returns:
-        The webhook configurations, to be created once the webhook answers.
+        The webhook configurations, which the caller creates when the webhook answers.
     """
     objects = sorted(parts, key=lambda part: part["kind"] != "Namespace")
     for part in objects:
         if part["kind"] in {*RIGHTS, DEFINITION}:
-            plane.kubectl.create(undescribed(part) if part["kind"] == DEFINITION else part)
+            plane.kubectl.create(without_descriptions(part) if part["kind"] == DEFINITION else part)
     for part in objects:
         if part["kind"] == DEFINITION:
             plane.kubectl.wait_for(established, "crd", part["metadata"]["name"])

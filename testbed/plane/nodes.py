@@ -1,6 +1,6 @@
-"""Nodes that exist as objects only: UltraServers, and plain machines.
+"""Nodes that exist only as objects: of UltraServers, and of other machines.
 
-A Pod that the scheduler binds to one of them stays Pending. Nothing runs, and nothing needs to.
+A Pod that the scheduler binds to such a node stays Pending, because no kubelet runs.
 """
 
 import hashlib
@@ -23,13 +23,13 @@ INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 TRN2U = "trn2u.48xlarge"
 NODES_PER_ULTRASERVER = 4
 
-# The resources of the machines after the device plugin and the kubelet have reported them.
+# The resources of the machines, as the device plugin and the kubelet report them.
 TRN2U_CAPACITY = {
     "cpu": "192",
     "memory": "2097152Mi",
     "pods": "110",
     "aws.amazon.com/neuron": "16",
-    # 16 devices of 8 cores, of which the runtime uses two as one by default.
+    # 16 devices with 8 cores each; by default, the runtime uses two cores as one.
     "aws.amazon.com/neuroncore": "64",
     "vpc.amazonaws.com/efa": "16",
     "hugepages-2Mi": "5128Mi",
@@ -43,17 +43,17 @@ TRN1_CAPACITY = {
     "aws.amazon.com/neuroncore": "32",
 }
 WHOLE_NODE, DEVICE = "neuron_node", "neuron_device"
-"""What the Neuron DRA driver publishes: a node of an UltraServer as one device, or each of its 16 devices."""
+"""What the Neuron DRA driver publishes as a device: a whole UltraServer node, or one of 16 devices."""
 DRA = "resource.k8s.io/v1"
 CLAIMS = Path(__file__).resolve().parents[2] / "manifests" / "chart" / "claims.yaml"
-"""The claim templates that are installed for a namespace."""
+"""The claim templates of the installation."""
 PLAIN_CAPACITY = {"cpu": "16", "memory": "65536Mi", "pods": "110"}
 
 Node = dict[str, Any]
 
 
 def ultraserver_nodes(count: int) -> list[Node]:
-    """Returns the nodes of ``count`` UltraServers, four each, always the same ones."""
+    """Returns the nodes of ``count`` UltraServers, with four nodes each, the same in every run."""
     nodes = []
     for index in range(count * NODES_PER_ULTRASERVER):
         server, position = divmod(index, NODES_PER_ULTRASERVER)
@@ -70,46 +70,49 @@ def ultraserver_nodes(count: int) -> list[Node]:
 
 
 def plain_nodes(count: int, instance_type: str = "m5.4xlarge") -> list[Node]:
-    """Returns nodes without accelerators, where launchers may go as well."""
+    """Returns nodes without accelerators, on which launchers may run."""
     return [_node(_name(20, index), instance_type, {}, PLAIN_CAPACITY) for index in range(count)]
 
 
 def trn1_nodes(count: int) -> list[Node]:
-    """Returns nodes with devices that are in no UltraServer: their plugin says nothing of one."""
+    """Returns nodes with devices that are in no UltraServer, and have no labels of one."""
     return [_node(_name(30, index), TRN1, {}, TRN1_CAPACITY) for index in range(count)]
 
 
-def rack_nodes(  # noqa: PLR0913, PLR0917 - all that makes a rack
+def rack_nodes(  # noqa: PLR0913, PLR0917 - the properties of racks
     racks: int, size: int, instance_type: str, label: str, capacity: Mapping[str, str], subnet: int = 40
 ) -> list[Node]:
-    """Returns the nodes of racks, whose label has the number of each; the racks of a subnet are one fleet."""
+    """Returns the nodes of racks, with a label for the rack's number; each subnet is one fleet."""
     return [
         _node(
-            _name(subnet, at), instance_type, {label: f"rack-{at // size}"}, PLAIN_CAPACITY | dict(capacity)
+            _name(subnet, number),
+            instance_type,
+            {label: f"rack-{number // size}"},
+            PLAIN_CAPACITY | dict(capacity),
         )
-        for at in range(racks * size)
+        for number in range(racks * size)
     ]
 
 
-def driven(nodes: list[Node], published: str = WHOLE_NODE, *, plugin: bool = False) -> list[Node]:
-    """Returns nodes with the Neuron DRA driver, alone or with the plugin; and their ResourceSlices."""
+def with_driver(nodes: list[Node], device_type: str = WHOLE_NODE, *, plugin: bool = False) -> list[Node]:
+    """Returns nodes with the Neuron DRA driver, with or without the plugin, and their ResourceSlices."""
     objects = []
     for node in nodes:
         capacity = node["status"]["capacity"]
         resources = {name: n for name, n in capacity.items() if plugin or name not in DEVICES}
         objects += [node | {"status": node["status"] | {"capacity": resources, "allocatable": resources}}]
-        objects += [_slice(node["metadata"]["name"], published)]
+        objects += [_slice(node["metadata"]["name"], device_type)]
     return objects
 
 
-def device_class(serves: str = "") -> Node:
-    """Returns the driver's DeviceClass, or one of single devices that serves an extended resource."""
-    chosen = f"device.driver == '{DRIVER}'"
-    if serves:
-        chosen += f" && device.attributes['{DRIVER}'].resourceType == '{DEVICE}'"
-    spec: Node = {"selectors": [{"cel": {"expression": chosen}}]}
-    spec |= {"extendedResourceName": serves} if serves else {}
-    metadata = {"name": "served" if serves else DRIVER}
+def device_class(resource: str = "") -> Node:
+    """Returns the driver's DeviceClass, or a class of single devices for an extended resource."""
+    expression = f"device.driver == '{DRIVER}'"
+    if resource:
+        expression += f" && device.attributes['{DRIVER}'].resourceType == '{DEVICE}'"
+    spec: Node = {"selectors": [{"cel": {"expression": expression}}]}
+    spec |= {"extendedResourceName": resource} if resource else {}
+    metadata = {"name": "served" if resource else DRIVER}
     return {"apiVersion": DRA, "kind": "DeviceClass", "metadata": metadata, "spec": spec}
 
 
@@ -119,29 +122,29 @@ def template_name(mode: int) -> str:
 
 
 def claim_template(mode: int, name: str = "", *, with_mode: bool = True) -> Node:
-    """Returns the installation's template of claims for a node config, or one of another name.
+    """Returns the installation's claim template for a node config, optionally with another name.
 
     Args:
         mode: The node config.
-        name: Another name.
+        name: The other name; empty for the template's own.
         with_mode: Whether the driver gets the node config.
     """
     text = CLAIMS.read_text(encoding="utf-8")
-    every: list[Node] = list(yaml.safe_load_all(text))
-    (chosen,) = (template for template in every if template["metadata"]["name"] == template_name(mode))
+    templates: list[Node] = list(yaml.safe_load_all(text))
+    (chosen,) = (template for template in templates if template["metadata"]["name"] == template_name(mode))
     if not with_mode:
         del chosen["spec"]["spec"]["devices"]["config"]
     return chosen | {"metadata": {"name": name or template_name(mode)}}
 
 
 def create(kubectl: Kubectl, nodes: list[Node]) -> None:
-    """Makes all the nodes, and their slices."""
+    """Creates the nodes and their ResourceSlices."""
     kubectl.create({"apiVersion": "v1", "kind": "List", "items": nodes})
 
 
-def _identifier(what: str) -> str:
-    """Returns sixteen letters and digits, as the device driver reports them, the same in every run."""
-    number = int.from_bytes(hashlib.sha256(what.encode()).digest())
+def _identifier(seed: str) -> str:
+    """Returns an identifier of sixteen letters and digits, as the device driver reports it."""
+    number = int.from_bytes(hashlib.sha256(seed.encode()).digest())
     digits = "0123456789abcdefghijklmnopqrstuvwxyz"
     letters = ""
     for _ in range(16):
@@ -150,11 +153,11 @@ def _identifier(what: str) -> str:
     return letters
 
 
-def _slice(node: str, published: str) -> Node:
-    texts = {"instanceType": TRN2U, "neuronDriverVersion": "2.26.10.0", "resourceType": published}
+def _slice(node: str, device_type: str) -> Node:
+    texts = {"instanceType": TRN2U, "neuronDriverVersion": "2.26.10.0", "resourceType": device_type}
     attributes: dict[str, Any] = {name: {"string": text} for name, text in texts.items()}
     devices: list[Node] = [{"name": "neuron-node", "attributes": attributes}]
-    if published == DEVICE:
+    if device_type == DEVICE:
         count = int(TRN2U_CAPACITY[NEURON])
         devices = [
             {"name": f"neuron-{number}", "attributes": attributes | {"deviceId": {"int": number}}}

@@ -1,4 +1,4 @@
-"""Whole-job admission on a control plane: its own manifests and rights, as a process on loopback."""
+"""Runs whole-job admission on a control plane: with its manifests and rights, as a process on loopback."""
 
 import os
 import sys
@@ -13,24 +13,24 @@ from testbed.plane.jobs import text, together
 from testbed.plane.process import Program
 
 ROWS = chart.RULES / "30-placement.yaml"
-"""The rows that put the gate on a job's pods."""
+"""The rows that add the scheduling gate to a job's pods."""
 NAMESPACE = "ultraserver-webhook"
 ACCOUNT = "ultraserver-placement"
 COMPONENT = "app.kubernetes.io/component"
 POLICY = "ValidatingAdmissionPolicy"
 STORED = {*managers.RIGHTS, POLICY, f"{POLICY}Binding", "ConfigMap"}
-"""The objects of an installation except its programs, and how these are reached."""
+"""The kinds of the objects of an installation, except its programs and their Services."""
 
 
 def install(plane: ControlPlane, values: Mapping[str, Any] | None = None) -> Path:
-    """Applies all that needs no kubelet: rights, the guard and the other policies, the table.
+    """Applies the objects that need no kubelet: rights, the guard and the other policies, the table.
 
     Args:
-        plane: Where.
-        values: Values of the chart, other than the default, which needs no Helm.
+        plane: The control plane.
+        values: Values of the chart. The default values need no Helm.
 
     Returns:
-        A folder with the files of the table, as it is mounted.
+        A folder with the files of the table, as a Pod would mount it.
     """
     parts = [part for part in chart.objects(values) if part["kind"] in STORED]
     plane.kubectl.run("apply", "-f", "-", stdin=text(together(*parts)))
@@ -43,10 +43,12 @@ def install(plane: ControlPlane, values: Mapping[str, Any] | None = None) -> Pat
 
 
 def install_rights(plane: ControlPlane) -> None:
-    """Creates what the program may do, and what bounds that without the guard; its namespace is there."""
+    """Creates the rights of the placement program, and the policies that limit them without the guard."""
     parts = [part for part in chart.objects({"guard": "off"}) if part["kind"] in STORED]
-    own = [part for part in parts if part["metadata"]["labels"].get(COMPONENT, "").startswith("placement")]
-    plane.kubectl.create(together(*own))
+    placement_parts = [
+        part for part in parts if part["metadata"]["labels"].get(COMPONENT, "").startswith("placement")
+    ]
+    plane.kubectl.create(together(*placement_parts))
 
 
 def start(
@@ -56,9 +58,15 @@ def start(
     code: str = "",
     **options: float | str | Path,
 ) -> Program:
-    """Starts ``python -m placement run``, or other code, under the account that the manifests give it."""
-    given = str(kubeconfig or plane.account(NAMESPACE, ACCOUNT))
-    command = [sys.executable, *(("-c", code) if code else ("-m", "placement")), "run", "--kubeconfig", given]
+    """Starts ``python -m placement run``, or other code, with the account in the manifests."""
+    kubeconfig_path = str(kubeconfig or plane.account(NAMESPACE, ACCOUNT))
+    command = [
+        sys.executable,
+        *(("-c", code) if code else ("-m", "placement")),
+        "run",
+        "--kubeconfig",
+        kubeconfig_path,
+    ]
     command += ["--namespace", NAMESPACE, "--identity", name, "--log-format", "text"]
     for key, value in options.items():
         command.append(f"--{key.replace('_', '-')}" + ("" if value is True else f"={value}"))

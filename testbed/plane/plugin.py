@@ -1,4 +1,4 @@
-"""``kubectl ultraserver`` as a person has it: found by the real kubectl, in the context's namespace."""
+"""Runs ``kubectl ultraserver`` as a user does, through the real kubectl, or in this process."""
 
 import contextlib
 import json
@@ -22,29 +22,29 @@ from testbed.waiting import PATIENCE, NotYetError, until
 
 
 def plugin(inside: Kubectl, *words: str, kubeconfig: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Runs ``kubectl ultraserver WORDS`` with a namespace given as in any kubectl command."""
-    where = ["-n", inside.namespace] if inside.namespace else []
-    command, env = _command(inside, [*words, *where], kubeconfig)
+    """Runs ``kubectl ultraserver WORDS`` in a namespace, as with any kubectl command."""
+    options = ["-n", inside.namespace] if inside.namespace else []
+    command, env = _command(inside, [*words, *options], kubeconfig)
     return subprocess.run(command, env=env, check=False, capture_output=True, text=True)
 
 
 @contextlib.contextmanager
 def page(inside: Kubectl, kubeconfig: Path | None = None) -> Iterator[str]:
-    """Yields the address that ``kubectl ultraserver preview --web`` prints; it gets Ctrl-C and must end."""
+    """Yields the address that ``kubectl ultraserver preview --web`` prints. Ctrl-C must end it."""
     command, env = _command(inside, ["preview", "--web"], kubeconfig)
     env["BROWSER"] = "true"
-    command = ["env", "--default-signal=INT", *command]  # a test in the background ignores it
+    command = ["env", "--default-signal=INT", *command]  # programs of a background test ignore SIGINT
     with subprocess.Popen(
         command, env=env, stdout=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
         try:
             assert process.stdout
-            first = process.stdout.readline()
-            yield first.split()[1]
+            first_line = process.stdout.readline()
+            yield first_line.split()[1]
         finally:
             os.killpg(process.pid, signal.SIGINT)
             code = process.wait(PATIENCE)
-    assert code == 0, "it ends well"
+    assert code == 0, "the exit status is 0"
     until(lambda: not _has_processes(process.pid), "the end of its children")
 
 
@@ -59,51 +59,51 @@ def _has_processes(group: int) -> bool:
 def _command(inside: Kubectl, words: list[str], kubeconfig: Path | None) -> tuple[list[str], dict[str, str]]:
     """Returns the command line of the plugin, and its environment."""
     path = [str(inside.binary.parent), str(Path(sys.executable).parent), os.environ["PATH"]]
-    own = {"KUBECONFIG": str(kubeconfig or inside.kubeconfig), "PATH": ":".join(path), "KUBERC": "off"}
-    return [str(inside.binary), "ultraserver", *words], os.environ | own
+    variables = {"KUBECONFIG": str(kubeconfig or inside.kubeconfig), "PATH": ":".join(path), "KUBERC": "off"}
+    return [str(inside.binary), "ultraserver", *words], os.environ | variables
 
 
-def _asked(words: list[str], given: str | None = None) -> Result:
-    """Returns what a command with a namespace answers in this process, without kubectl and its proxy."""
+def _run_here(words: list[str], stdin: str | None = None) -> Result:
+    """Returns the result of a command that runs in this process, without kubectl and its proxy."""
 
     def connected(kubeconfig: Path, _context: str | None) -> tuple[KubernetesApi, str]:
         return connect(kubeconfig), "default"
 
     with patch("kubectl_ultraserver.__main__.connect_as_user", connected):
-        return CliRunner().invoke(main, words, input=given)
+        return CliRunner().invoke(main, words, input=stdin)
 
 
-def eventually(inside: Kubectl, words: list[str], holds: Callable[[Any], object]) -> Any:
-    """Returns a command's result as JSON, once something holds for it; runs in this process, not in kubectl.
+def eventually(inside: Kubectl, words: list[str], condition: Callable[[Any], object]) -> Any:
+    """Repeats a command in this process until a condition holds for its JSON, and returns the JSON.
 
     Raises:
-        NotYetError: it does not come about; the message has what was said last.
+        NotYetError: The time is over; the message has the last output.
     """
-    where = ["-n", inside.namespace or "default", "--kubeconfig", str(inside.kubeconfig), "-o", "json"]
+    options = ["-n", inside.namespace or "default", "--kubeconfig", str(inside.kubeconfig), "-o", "json"]
     text = ""
 
-    def found() -> Any:
+    def satisfied() -> Any:
         nonlocal text
-        done = _asked([*words, *where])
+        done = _run_here([*words, *options])
         assert done.exit_code < FAILED, done.output
         text = done.stdout
         answer = json.loads(text)
-        return answer if holds(answer) else None
+        return answer if condition(answer) else None
 
     try:
-        return until(found, f"what kubectl ultraserver {' '.join(words)} says")
+        return until(satisfied, f"what kubectl ultraserver {' '.join(words)} says")
     except NotYetError as error:
         raise NotYetError(f"{error}; it says:\n{text}") from None
 
 
 def previewed(inside: Kubectl, *jobs: Object, options: Sequence[str] = ()) -> tuple[int, list[Any]]:
-    """Returns what ``preview`` says of objects: its exit status, and an item for each."""
-    words = ["preview", "-f", "-", *(["-n", inside.namespace] if inside.namespace else []), "-o", "json"]
-    words += ["--kubeconfig", str(inside.kubeconfig), *options]
-    done = _asked(words, text(together(*jobs)))
-    assert done.exception is None or isinstance(done.exception, SystemExit), done.output
-    assert done.stdout, done.output
-    return done.exit_code, json.loads(done.stdout)["items"]
+    """Returns the exit status of ``preview``, and an item for each object."""
+    arguments = ["preview", "-f", "-", *(["-n", inside.namespace] if inside.namespace else []), "-o", "json"]
+    arguments += ["--kubeconfig", str(inside.kubeconfig), *options]
+    result = _run_here(arguments, text(together(*jobs)))
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.output
+    assert result.stdout, result.output
+    return result.exit_code, json.loads(result.stdout)["items"]
 
 
 def texts(document: Any) -> list[str]:
@@ -112,12 +112,12 @@ def texts(document: Any) -> list[str]:
 
 
 def account(inside: Kubectl, name: str, folder: Path) -> Path:
-    """Returns a kubeconfig of a new service account, which may do nothing yet."""
+    """Returns a kubeconfig of a new service account without rights."""
     inside.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}})
     token = inside.api.token(inside.namespace or "default", name)
-    given = yaml.safe_load(inside.kubeconfig.read_text(encoding="utf-8"))
-    given["users"][0]["user"] = {"token": token}
-    given["contexts"][0]["context"]["namespace"] = inside.namespace
+    config = yaml.safe_load(inside.kubeconfig.read_text(encoding="utf-8"))
+    config["users"][0]["user"] = {"token": token}
+    config["contexts"][0]["context"]["namespace"] = inside.namespace
     path = folder / f"{name}.kubeconfig"
-    path.write_text(yaml.safe_dump(given), encoding="utf-8")
+    path.write_text(yaml.safe_dump(config), encoding="utf-8")
     return path

@@ -1,12 +1,12 @@
-"""Makes ``webhook/rules/podtemplate.schema.json`` from the OpenAPI that Kubernetes publishes.
+"""Generates ``webhook/rules/podtemplate.schema.json`` from the OpenAPI that Kubernetes publishes.
 
 Run ``python -m testbed.plane.podschema OPENAPI_FILE > webhook/rules/podtemplate.schema.json``. The file is
 ``api/openapi-spec/v3/api__v1_openapi.json`` of the Go module ``k8s.io/kubernetes``, whose version is read
-from the path. The output depends on the input alone.
+from the path. The output depends only on the input.
 
-What a rule adds is a part of a pod template, so a struct asks for no field, with two exceptions: an element
-of a list that is merged by key must have its key (``x-kubernetes-list-map-keys``), and an element of an
-atomic list is added whole, so it needs all that Kubernetes needs.
+A rule adds a part of a pod template, so a struct requires no field, with two exceptions. An element of a
+list that is merged by key must have its key (``x-kubernetes-list-map-keys``). An element of an atomic list is
+added as a whole, so it must have all fields that Kubernetes requires.
 """
 
 import json
@@ -19,7 +19,7 @@ from typing import Any
 Schema = dict[str, Any]
 
 ROOT = "PodSpec"
-# What Kubernetes takes (suffixes: suffix.go of apimachinery's ``resource``), or a text with a placeholder.
+# A quantity (suffixes: suffix.go of apimachinery's ``resource``), or a text with a placeholder.
 QUANTITY = r"^([+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?|.*\$\(.*)$"
 
 
@@ -39,7 +39,7 @@ SPECIAL: dict[str, Schema] = {
         "pattern": QUANTITY,
         "title": "a quantity, such as 2, 500m or 1.5Gi",
     },
-    # The rest of ObjectMeta is an identity or the API server's own.
+    # The other fields of ObjectMeta are an identity, or are set by the API server.
     "ObjectMeta": {
         "type": "object",
         "additionalProperties": False,
@@ -54,16 +54,16 @@ SPECIAL: dict[str, Schema] = {
         },
     },
 }
-WHOLE = {
+PLACEHOLDER_TYPES = {
     "SecurityContext": r"^\$\([a-z][A-Za-z0-9]*\.securityContext\)$",
     "ResourceRequirements": r"^\$\([a-z][A-Za-z0-9]*\.resources\)$",
     "EnvVar": r"^\$\([a-z][A-Za-z0-9]*\.sshEnv\)$",
     "EnvFromSource": r"^\$\([a-z][A-Za-z0-9]*\.sshEnvFrom\)$",
     "VolumeMount": r"^\$\([a-z][A-Za-z0-9]*\.sshMounts\)$",
 }
-"""Structs for which a placeholder may stand: those of maps, or of elements of lists."""
+"""Structs that a placeholder may replace, as a value of a map or an element of a list."""
 
-QUOTED = {
+PLACEHOLDER_FIELDS = {
     ("LabelSelector", "matchLabels"): r"^\$\(job\.peers\)$",
     ("PodAffinityTerm", "matchLabelKeys"): r"^\$\(job\.groupLabels\)$",
     ("PodAffinityTerm", "mismatchLabelKeys"): r"^\$\(job\.groupLabels\)$",
@@ -71,10 +71,10 @@ QUOTED = {
     ("Container", "envFrom"): r"^\$\([a-z][A-Za-z0-9]*\.sshEnvFrom\)$",
     ("Container", "volumeMounts"): r"^\$\([a-z][A-Za-z0-9]*\.sshMounts\)$",
 }
-"""Fields for which one may stand."""
+"""Fields whose value a placeholder may replace."""
 
 FORBIDDEN = {"PodSpec": {"ephemeralContainers"}}
-"""Fields that the type has and no pod template may use."""
+"""Fields of a type that no pod template may use."""
 
 _SELECTS = ["In", "NotIn", "Exists", "DoesNotExist"]
 _PULL = ["Always", "IfNotPresent", "Never"]
@@ -110,16 +110,16 @@ VALUES = {
     ("TopologySpreadConstraint", "whenUnsatisfiable"): ["DoNotSchedule", "ScheduleAnyway"],
     ("VolumeMount", "mountPropagation"): ["Bidirectional", "HostToContainer", "None"],
 }
-"""What the API server takes there. The published OpenAPI has it in prose only, the served one as enums, with
-which tests/plane/test_api_contract.py compares them; that of label selectors is in apimachinery's
-``meta/v1``."""
+"""The values that the API server accepts in a field. The published OpenAPI has them only in prose. The served
+OpenAPI has enums, with which tests/plane/test_api_contract.py compares this table. The operators of label
+selectors are in apimachinery's ``meta/v1``."""
 
 EMPTY = {
     *{("Container", "imagePullPolicy"), ("ImageVolumeSource", "pullPolicy"), ("HTTPGetAction", "scheme")},
     *{("Container", "terminationMessagePolicy"), ("ContainerPort", "protocol"), ("PodSpec", "dnsPolicy")},
     *{("PodSpec", "restartPolicy"), ("Toleration", "effect"), ("Toleration", "operator")},
 }
-"""The keys among these whose empty text means the same as none."""
+"""The fields in `VALUES` for which an empty text means that there is no value."""
 
 _DOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 _PREFIX = f"({_DOMAIN}/)?"
@@ -145,7 +145,7 @@ PATTERNS: dict[str, tuple[str, str]] = {
     "MountPath": ("^.", "a path: write where the container has the volume, such as /data"),
     "EnvName": ("^[ -<>-~]+$", "the name of a variable: printable ASCII signs but '='"),
 }
-"""Texts of a certain form, by apimachinery's ``util/validation``: the form, and what a message calls it."""
+"""Forms of texts, by apimachinery's ``util/validation``: the pattern, and its name in a message."""
 
 FORMS = {
     ("Container", "name"): "DnsLabel",
@@ -165,10 +165,10 @@ FORMS = {
     },
     ("VolumeMount", "mountPath"): "MountPath",
 }
-"""The form of a text, or of each text of a list."""
+"""The form of a field: of its text, or of each text in its list."""
 
 MAPS = {("LabelSelector", "matchLabels"), ("PodSpec", "nodeSelector"), ("ObjectMeta", "labels")}
-"""Maps of labels."""
+"""The fields that are maps of labels."""
 
 _WEIGHT, _PORT = (1, 100), (1, 65535)
 RANGES = {
@@ -178,13 +178,13 @@ RANGES = {
     ("ContainerPort", "hostPort"): _PORT,
     ("TopologySpreadConstraint", "maxSkew"): (1, 2**31 - 1),
 }
-"""The smallest and the largest number."""
+"""The minimum and maximum of a field."""
 
-LONGEST = 140
+MAX_DESCRIPTION = 140
 
 
 class Generator:
-    """One OpenAPI document to one JSON Schema."""
+    """Generates a JSON Schema from an OpenAPI document."""
 
     def __init__(self, openapi: Schema) -> None:
         self.types = {name.rsplit(".", 1)[1]: body for name, body in openapi["components"]["schemas"].items()}
@@ -201,7 +201,10 @@ class Generator:
             "additionalProperties": False,
             "properties": {"metadata": _ref("ObjectMeta"), "spec": _ref(ROOT)},
             "$defs": {name: self._definition(name) for name in names}
-            | {name: _where_written(pattern=form, title=title) for name, (form, title) in PATTERNS.items()},
+            | {
+                name: _without_placeholder(pattern=form, title=title)
+                for name, (form, title) in PATTERNS.items()
+            },
         }
 
     def _fields(self, name: str) -> dict[str, Schema]:
@@ -212,7 +215,7 @@ class Generator:
         return {key: fields[key] for key in sorted(fields) if key not in hidden}
 
     def _reach(self, name: str, *, through_atomic: bool) -> set[str]:
-        """Returns the types below a type; without atomic lists, those of which a rule may give a part."""
+        """Returns the types below a type. Without atomic lists, a rule may contain a part of each of them."""
         reached, todo = set(), [name]
         while todo:
             if (current := todo.pop()) not in reached:
@@ -228,69 +231,71 @@ class Generator:
         body = self.types[name]
         if body.get("type") != "object":
             return {"type": body["type"]}
-        made: Schema = {"type": "object", "additionalProperties": False}
-        if name in WHOLE:
-            made |= {"type": ["object", "string"], "pattern": WHOLE[name]}
+        schema: Schema = {"type": "object", "additionalProperties": False}
+        if name in PLACEHOLDER_TYPES:
+            schema |= {"type": ["object", "string"], "pattern": PLACEHOLDER_TYPES[name]}
         if name not in self.partial and body.get("required"):
-            made["required"] = sorted(body["required"])
-        made["properties"] = {
-            key: _quoted(name, key, _described(field) | _formed(name, key, self._type(field)))
+            schema["required"] = sorted(body["required"])
+        schema["properties"] = {
+            key: _or_placeholder(
+                name, key, _with_description(field) | _constrained(name, key, self._type(field))
+            )
             for key, field in self._fields(name).items()
         }
-        return made
+        return schema
 
     def _type(self, field: Schema) -> Schema:
         if references := list(_references({key: field[key] for key in ("allOf", "$ref") if key in field})):
             return _ref(references[0])
-        made: Schema = {"type": field["type"]}
+        schema: Schema = {"type": field["type"]}
         if "additionalProperties" in field:
-            made["additionalProperties"] = self._type(field["additionalProperties"])
+            schema["additionalProperties"] = self._type(field["additionalProperties"])
         if "items" in field:
             items = self._type(field["items"])
             if required := self._required(field):
                 items["required"] = required
-            made["items"] = items
-        return made
+            schema["items"] = items
+        return schema
 
     def _required(self, field: Schema) -> list[str]:
-        """Returns what an element of a list must have, where its type does not ask for it already."""
+        """Returns the fields that an element of a list must have and its type does not require."""
         names = list(_references(field["items"]))
         if not names or names[0] not in self.partial:
             return []
         item = self.types[names[0]]
         if keys := field.get("x-kubernetes-list-map-keys"):
-            # A key with a default, as a port's protocol, may be left out.
+            # A key with a default, such as a port's protocol, is optional.
             return sorted(key for key in keys if not item["properties"][key].get("default"))
         return sorted(item.get("required", []))
 
 
-def _described(field: Schema) -> Schema:
-    description = _short(field.get("description", ""))
+def _with_description(field: Schema) -> Schema:
+    description = _first_sentence(field.get("description", ""))
     return {"description": description} if description else {}
 
 
-def _quoted(struct: str, field: str, made: Schema) -> Schema:
-    pattern = QUOTED.get((struct, field))
-    return made | {"type": [made["type"], "string"], "pattern": pattern} if pattern else made
+def _or_placeholder(struct: str, field: str, schema: Schema) -> Schema:
+    pattern = PLACEHOLDER_FIELDS.get((struct, field))
+    return schema | {"type": [schema["type"], "string"], "pattern": pattern} if pattern else schema
 
 
-def _formed(name: str, key: str, made: Schema) -> Schema:
-    """Returns a field's type, and what of it the API server takes."""
+def _constrained(name: str, key: str, schema: Schema) -> Schema:
+    """Returns the schema of a field, with the constraints of the API server."""
     place = name, key
     if place in MAPS:
         return _labels()
     if place in FORMS:
         form = _ref(FORMS[place])
-        return made | {"items": form} if made["type"] == "array" else form
+        return schema | {"items": form} if schema["type"] == "array" else form
     smallest, largest = RANGES.get(place, (None, None))
-    made |= {"minimum": smallest, "maximum": largest} if smallest else {}
-    words = [*VALUES.get(place, ()), *[""] * (place in EMPTY)]
-    return made | _where_written(enum=words) if words else made
+    schema |= {"minimum": smallest, "maximum": largest} if smallest else {}
+    values = [*VALUES.get(place, ()), *[""] * (place in EMPTY)]
+    return schema | _without_placeholder(enum=values) if values else schema
 
 
-def _where_written(**then: object) -> Schema:
-    """Returns what a text must be that quotes no placeholder."""
-    return {"type": "string", "if": {"not": {"pattern": r"\$\("}}, "then": then}
+def _without_placeholder(**constraints: object) -> Schema:
+    """Returns constraints for a text that has no placeholder."""
+    return {"type": "string", "if": {"not": {"pattern": r"\$\("}}, "then": constraints}
 
 
 def _references(node: object) -> Iterator[str]:
@@ -304,15 +309,17 @@ def _references(node: object) -> Iterator[str]:
             yield from _references(value)
 
 
-def _short(text: str) -> str:
-    """Returns the first sentence with content; editors show it next to a completion."""
+def _first_sentence(text: str) -> str:
+    """Returns the first sentence of a description, which editors show next to a completion."""
     text = " ".join(text.split()).removeprefix("Required. ").removeprefix("Optional: ")
     sentence = re.split(r"(?<=\.)(?<!e\.g\.)(?<!i\.e\.) ", text, maxsplit=1)[0]
-    return sentence if len(sentence) <= LONGEST else sentence[:LONGEST].rsplit(" ", 1)[0] + " …"
+    return (
+        sentence if len(sentence) <= MAX_DESCRIPTION else sentence[:MAX_DESCRIPTION].rsplit(" ", 1)[0] + " …"
+    )
 
 
 def render(schema: Schema) -> str:
-    """Returns JSON with one definition a line: short, and a diff shows which type changed."""
+    """Returns JSON with a definition in each line, so that a diff shows which type has changed."""
 
     def compact(value: object) -> str:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
@@ -323,10 +330,10 @@ def render(schema: Schema) -> str:
 
 
 def main(path: Path) -> str:
-    """Returns the schema's text, from a file of the module's folder.
+    """Returns the text of the schema, from a file in the module's folder.
 
     Raises:
-        ValueError: if the path does not name the module's version.
+        ValueError: The path does not contain the module's version.
     """
     version = re.search(r"k8s\.io/kubernetes@(v[0-9.]+)/(.*)", str(path.absolute()))
     if version is None:

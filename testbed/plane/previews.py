@@ -1,4 +1,4 @@
-"""The chart's previews behind the API server, with no kubelet."""
+"""Runs the chart's preview service behind the API server, without a kubelet."""
 
 import contextlib
 import socket
@@ -20,16 +20,16 @@ MERGE = "application/merge-patch+json"
 
 
 class NoAddressError(ClusterError):
-    """The machine has loopback addresses only, to which the API server passes on nothing."""
+    """The machine has only loopback addresses, to which the API server proxies no request."""
 
 
 def start(plane: ControlPlane, rules: Path | None = None) -> tuple[Program, int]:
-    """Returns the chart's command as a process of this machine, with a table or the default; and its port."""
+    """Starts the chart's command on this machine, with a table or the default; returns program and port."""
     (port,) = free_ports(1)
     (container,) = _parts()["Deployment"]["spec"]["template"]["spec"]["containers"]
-    own = ("--port=", "--rules=")
-    options = [option for option in container["args"] if not option.startswith(own)]
-    # As `serve` reads a table: of one file the rows alone, without those of whole-job admission.
+    replaced = ("--port=", "--rules=")
+    options = [option for option in container["args"] if not option.startswith(replaced)]
+    # A single file is the whole table, as for `serve`: no rows of whole-job admission are added.
     options += [f"--port={port}", *([f"--rules={rules}", "--without-placement"] if rules else [])]
     command = [sys.executable, "-m", "webhook", container["command"][1], *options]
     program = plane.programs.start("previews", command, cwd=chart.REPOSITORY)
@@ -41,8 +41,8 @@ def _parts() -> dict[str, Object]:
     return {part["kind"]: part for part in chart.objects() if part["metadata"]["name"] == NAME}
 
 
-def answering(kubectl: Kubectl, revision: str = "") -> None:
-    """Waits until the API server passes on to the service, whose table has this revision."""
+def wait_until_served(kubectl: Kubectl, revision: str = "") -> None:
+    """Waits until the API server proxies requests to the service, whose table must have this revision."""
     path = f"/api/v1/namespaces/{kubectl.namespace}/services/{NAME}:http/proxy/readyz"
 
     def ready() -> bool:
@@ -54,7 +54,7 @@ def answering(kubectl: Kubectl, revision: str = "") -> None:
 
 @contextlib.contextmanager
 def previews(plane: ControlPlane, namespace: str, rules: Path | None = None) -> Iterator[Kubectl]:
-    """Yields the chart's Service and command, as a kubelet would run them, on an address of this machine."""
+    """Runs the chart's command behind its Service, as a kubelet would; yields kubectl for the namespace."""
     address()
     program, port = start(plane, rules)
     parts = _parts()
@@ -75,7 +75,7 @@ def previews(plane: ControlPlane, namespace: str, rules: Path | None = None) -> 
     }
     parts["Service"]["metadata"]["namespace"] = kubectl.namespace
     kubectl.create(together(parts["Service"], pod))
-    runs(kubectl, "preview")
+    mark_running(kubectl, "preview")
     try:
         yield kubectl
     finally:
@@ -84,27 +84,32 @@ def previews(plane: ControlPlane, namespace: str, rules: Path | None = None) -> 
         plane.programs.stop(program)
 
 
-def runs(namespace: Kubectl, pod: str) -> None:
-    """Writes the status of a Pod whose containers run, as a kubelet does, with the address of this machine.
+def mark_running(namespace: Kubectl, pod: str) -> None:
+    """Writes the status of a Pod that runs on this machine, as a kubelet does.
 
-    The API server takes it a moment after a webhook is gone.
+    If a webhook has just been removed, the API server accepts the status only after a moment.
     """
-    here = address()
-    ready = [{"type": kind, "status": "True"} for kind in ("Ready", "ContainersReady", "PodScheduled")]
-    status = {"phase": "Running", "podIP": here, "podIPs": [{"ip": here}], "conditions": ready}
+    own_address = address()
+    conditions = [{"type": kind, "status": "True"} for kind in ("Ready", "ContainersReady", "PodScheduled")]
+    status = {
+        "phase": "Running",
+        "podIP": own_address,
+        "podIPs": [{"ip": own_address}],
+        "conditions": conditions,
+    }
     path = f"/api/v1/namespaces/{namespace.namespace}/pods/{pod}/status"
 
-    def taken() -> bool:
+    def is_accepted() -> bool:
         return namespace.api.send("PATCH", path, {"status": status}, MERGE)[0] == HTTPStatus.OK
 
-    until(taken, f"the status of Pod {pod}")
+    until(is_accepted, f"the status of Pod {pod}")
 
 
 def address() -> str:
-    """Returns this machine's own address; nothing is sent.
+    """Returns an address of this machine that is not loopback. No packet is sent.
 
     Raises:
-        NoAddressError: It has none.
+        NoAddressError: The machine has no such address.
     """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:

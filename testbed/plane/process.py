@@ -1,4 +1,4 @@
-"""Child processes on loopback: started with a log, watched until ready, stopped in reverse order."""
+"""Starts child processes with a log, waits until they are ready, and stops them in reverse order."""
 
 import contextlib
 import os
@@ -18,17 +18,17 @@ from testbed.waiting import left
 
 REAPER = Path(__file__).with_name("reaper.py")
 TAIL_LINES = 25
-# Below the range that outgoing connections take their ports from (32768 and up on Linux): between choosing
-# a port and listening on it lie seconds, in which a client of something else could get it.
+# These ports are below the range of outgoing connections (32768 and up on Linux). A program listens on its
+# port only seconds after the choice. Meanwhile an outgoing connection could get a port of that range.
 PORTS = range(20_000, 32_000)
 
 
 def supervised(command: Sequence[str], before: Sequence[str] = (":",)) -> list[str]:
-    """Returns a command that starts a program whenever it has ended, as a Deployment does with its container.
+    """Returns a command that starts a program again when it has ended, as a Deployment does.
 
     Args:
-        command: the program.
-        before: what is run each time before it.
+        command: The program and its arguments.
+        before: A command that runs before each start.
     """
     return ["sh", "-c", f'while :; do {shlex.join(before)}; "$@"; sleep 1; done', "again", *command]
 
@@ -37,32 +37,32 @@ class ClusterError(RuntimeError):
     """The control plane, or a program next to it, did not start."""
 
 
-_claims: list[socket.socket] = []
-"""Names of the ports that this process was given; the kernel takes them back when it ends."""
+_claimed_names: list[socket.socket] = []
+"""The names of the ports that this process has claimed. The kernel frees them when the process ends."""
 
 
-def _claimed(port: int) -> bool:
-    """Returns whether no other process was given a port: it may listen on it only seconds later."""
+def _claim(port: int) -> bool:
+    """Claims a port on which a program will listen; returns whether no process had claimed it."""
     name = socket.socket(socket.AF_UNIX)
     try:
-        # Like a port of loopback, such a name is one network namespace's.
+        # Such a name belongs to a network namespace, like a port of loopback.
         name.bind(f"\0testbed-port-{port}")
     except OSError:
         name.close()
         return False
-    _claims.append(name)
+    _claimed_names.append(name)
     return True
 
 
 def free_ports(count: int) -> list[int]:
-    """Returns free ports of loopback, which were not given before; all are held until the last is found."""
-    with contextlib.ExitStack() as held:
+    """Returns free ports of loopback that no process has claimed. All stay open until the last is found."""
+    with contextlib.ExitStack() as sockets:
         ports: list[int] = []
         for port in random.sample(PORTS, len(PORTS)):
-            candidate = held.enter_context(socket.socket())
+            candidate = sockets.enter_context(socket.socket())
             with contextlib.suppress(OSError):
                 candidate.bind(("127.0.0.1", port))
-                if _claimed(port):
+                if _claim(port):
                     ports.append(port)
             if len(ports) == count:
                 return ports
@@ -70,7 +70,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def memory(pid: int, file: str, label: str) -> int:
-    """Returns bytes, from a file of ``/proc`` about a process and a label in it; 0 for one that has ended."""
+    """Returns the bytes after a label in a process's file of ``/proc``; 0 for a process that has ended."""
     try:
         lines = Path(f"/proc/{pid}/{file}").read_text(encoding="ascii").splitlines()
     except OSError:
@@ -78,13 +78,13 @@ def memory(pid: int, file: str, label: str) -> int:
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{label}:")), 0)
 
 
-def most_memory(pid: int) -> int:
-    """Bytes of memory that a process held at most so far; 0 for one that has ended."""
+def max_memory(pid: int) -> int:
+    """Returns the maximum memory of a process so far, in bytes; 0 for a process that has ended."""
     return memory(pid, "status", "VmHWM")
 
 
 class Program:
-    """One running child process and its log."""
+    """A running child process and its log."""
 
     def __init__(self, name: str, process: subprocess.Popen[bytes], log: Path) -> None:
         self.name = name
@@ -105,7 +105,7 @@ class Program:
         """Waits until ``probe`` returns true.
 
         Raises:
-            ClusterError: the program ended, or the time is over; the message quotes the log.
+            ClusterError: The program has ended, or the time is over; the message quotes the log.
         """
         timeout = left(timeout)
         deadline = time.monotonic() + timeout
@@ -121,24 +121,24 @@ class Program:
                 )
 
     def stop(self, grace: float) -> None:
-        """Sends SIGTERM to the whole group, waits, and sends SIGKILL."""
-        # SIGKILL in any case: a group may outlive its leader, a server's own workers for example.
-        for sign, patience in ((signal.SIGTERM, grace), (signal.SIGKILL, None)):
+        """Sends SIGTERM to the process group, waits, and sends SIGKILL."""
+        # SIGKILL is always sent: members of a group, such as a server's workers, may outlive its leader.
+        for sign, seconds in ((signal.SIGTERM, grace), (signal.SIGKILL, None)):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, sign)
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(patience)
+                self._process.wait(seconds)
 
 
 class Programs:
-    """Starts programs and stops them in reverse order, even when this process gets no chance to.
+    """Starts programs, and stops them in reverse order, even if this process is killed.
 
-    Use as a context manager. A small reaper process holds the other end of a pipe, and cleans up when this
+    Use it as a context manager. A small reaper process reads from a pipe, and stops the programs when this
     process is killed.
 
     Args:
-        logs: the folder of the logs.
-        grace: how many seconds a program gets between SIGTERM and SIGKILL.
+        logs: The folder of the logs.
+        grace: The seconds that a program has between SIGTERM and SIGKILL.
     """
 
     def __init__(self, logs: Path, grace: float = 10.0) -> None:
@@ -157,7 +157,7 @@ class Programs:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # A second Ctrl-C must not leave half of them behind; the reaper would, but later and in silence.
+        # After a second Ctrl-C, the reaper stops the programs that are still running.
         while self._running:
             self.stop(self._running[-1])
         if self._reaper and self._reaper.stdin:
@@ -166,7 +166,7 @@ class Programs:
 
     @property
     def running(self) -> list[Program]:
-        """Those that were started and not stopped."""
+        """The programs that were started and not stopped."""
         return list(self._running)
 
     def start(
@@ -177,7 +177,7 @@ class Programs:
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
     ) -> Program:
-        """Starts a program in a process group of its own, with its output added to ``<name>.log``."""
+        """Starts a program in a new process group. Its output is added to ``<name>.log``."""
         log = self.logs / f"{name}.log"
         with log.open("ab") as out:
             process = subprocess.Popen(
@@ -195,7 +195,7 @@ class Programs:
         return program
 
     def stop(self, program: Program) -> None:
-        """Stops one program before its turn."""
+        """Stops one program."""
         program.stop(self._grace)
         self._running.remove(program)
         self._tell("-", program.pid)
@@ -203,21 +203,21 @@ class Programs:
     def _tell(self, sign: str, pid: int) -> None:
         pipe: IO[bytes] | None = self._reaper.stdin if self._reaper else None
         if pipe is None:
-            raise ClusterError("programs are started and stopped inside `with Programs(...)` only")
+            raise ClusterError("start and stop programs only inside `with Programs(...)`")
         pipe.write(f"{sign}{pid}\n".encode())
         pipe.flush()
 
 
 def end_as_by_ctrl_c() -> None:
-    """Has `kill` and a closed terminal end this as cleanly as Ctrl-C, which background jobs would ignore."""
+    """Makes SIGTERM and SIGHUP end this process like Ctrl-C; also makes a background job obey SIGINT."""
     for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(sign, _interrupt)
 
 
 def wait_for_ctrl_c() -> NoReturn:
-    """Waits for it, forever.
+    """Waits until Ctrl-C.
 
-    A signal that comes just before a wait begins does not end it: it is looked at when the wait is over.
+    A signal just before a wait does not end the wait, and is handled after it. So each wait is short.
     """
     while True:
         threading.Event().wait(1)

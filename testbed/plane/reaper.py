@@ -1,8 +1,8 @@
 """Stops the programs of a control plane when the process that started it has ended in any way.
 
-Run as a script, with the seconds between SIGTERM and SIGKILL as its argument. Standard input is a pipe from
-the starter that says ``+PID`` for every process group begun and ``-PID`` for every one ended. A starter that
-ends, even by SIGKILL, closes the pipe: what is left then is stopped, the last begun first.
+It runs as a script, with the seconds between SIGTERM and SIGKILL as its argument. Standard input is a pipe
+from the starter. A line ``+PID`` names a process group that has begun, and ``-PID`` one that has ended. When
+the starter ends, even by SIGKILL, the pipe closes. Then the remaining groups are stopped, the newest first.
 """
 
 import contextlib
@@ -13,11 +13,11 @@ import time
 from pathlib import Path
 
 
-def alive(group: int) -> bool:
-    """Returns whether a process group still has a member that has not ended.
+def is_alive(group: int) -> bool:
+    """Returns whether a process group has a member that has not ended.
 
-    Those that have ended still count for ``killpg``, until the first process of the machine takes notice:
-    at once, or, on some machines, every other second.
+    For ``killpg``, members that have ended exist until the first process of the machine reaps them. Some
+    machines do that only every other second.
     """
     try:
         os.killpg(group, 0)
@@ -31,25 +31,25 @@ def _lives_in(group: int, stat: Path) -> bool:
         text = stat.read_text(encoding="utf-8", errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return False
-    state, _, of = text.rpartition(")")[2].split()[:3]
-    return int(of) == group and state not in {"Z", "X"}
+    state, _, group_id = text.rpartition(")")[2].split()[:3]
+    return int(group_id) == group and state not in {"Z", "X"}
 
 
 def stop_group(group: int, grace: float) -> None:
-    """Ends a process group: SIGTERM, time to finish, SIGKILL."""
+    """Ends a process group with SIGTERM and, after a time, SIGKILL."""
     for sign in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(group, sign)
         deadline = time.monotonic() + grace
         while time.monotonic() < deadline:
-            if not alive(group):
+            if not is_alive(group):
                 return
             time.sleep(0.05)  # noqa: TID251 - the end of a whole group has no event
 
 
 def main() -> None:
-    """Listens until the starter is gone, then cleans up."""
-    # Ctrl-C in a terminal is for the starter, which may still want to stop things itself.
+    """Reads lines until the starter has ended, and then stops the remaining groups."""
+    # Ctrl-C in a terminal is for the starter, which may stop its programs itself.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     grace = float(sys.argv[1])
     groups: list[int] = []

@@ -1,4 +1,4 @@
-"""The webhook as a process on loopback, and its registration with the API server."""
+"""Runs the webhook as a process on loopback, and registers it with the API server."""
 
 import base64
 import contextlib
@@ -32,7 +32,7 @@ PROBE = {
 
 @dataclass(frozen=True)
 class RunningWebhook:
-    """A webhook that answers, and what is needed to reach it."""
+    """A webhook that is ready, with its URL and its certificate authority."""
 
     program: Program
     url: str
@@ -40,28 +40,28 @@ class RunningWebhook:
 
 
 def development_certificates(folder: Path) -> None:
-    """Has the project's own program make ``ca.crt``, ``tls.crt`` and ``tls.key`` in ``folder``.
+    """Creates ``ca.crt``, ``tls.crt`` and ``tls.key`` in ``folder``, with the certificate program.
 
     Raises:
-        ClusterError: it failed; the message has its output.
+        ClusterError: The program has failed; the message has its output.
     """
     command = [sys.executable, "-m", "certs", "dev", "--dir", str(folder)]
-    done = subprocess.run(command, cwd=REPOSITORY, check=False, capture_output=True, text=True)
-    if done.returncode:
-        raise ClusterError(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
+    result = subprocess.run(command, cwd=REPOSITORY, check=False, capture_output=True, text=True)
+    if result.returncode:
+        raise ClusterError(f"{' '.join(command)} failed:\n{result.stdout}{result.stderr}")
 
 
 def start(
-    programs: Programs, folder: Path, rules: Path | None = None, name: str = NAME, more: Sequence[str] = ()
+    programs: Programs, folder: Path, rules: Path | None = None, name: str = NAME, options: Sequence[str] = ()
 ) -> RunningWebhook:
     """Starts a webhook and waits until it reports that it is ready.
 
     Args:
-        programs: what stops it again.
-        folder: gets the development certificates.
-        rules: a table other than the packaged one.
-        name: names the log, when there are several.
-        more: options of the command.
+        programs: The programs to which the webhook is added.
+        folder: The folder for the development certificates.
+        rules: A table; None for the packaged table.
+        name: The name of the log.
+        options: Further options of the command.
     """
     development_certificates(folder)
     (port,) = free_ports(1)
@@ -69,14 +69,14 @@ def start(
     command += ["--tls-cert", str(folder / "tls.crt"), "--tls-key", str(folder / "tls.key")]
     if rules is not None:
         command += ["--rules", str(rules)]
-    program = programs.start(name, [*command, *more], cwd=REPOSITORY)
+    program = programs.start(name, [*command, *options], cwd=REPOSITORY)
     url, ca = f"https://127.0.0.1:{port}", folder / "ca.crt"
     program.wait_ready(lambda: answers_ok(f"{url}/readyz", ca), PATIENCE)
     return RunningWebhook(program, url, ca)
 
 
 def configuration(
-    running: RunningWebhook,
+    server: RunningWebhook,
     name: str = NAME,
     namespaces: dict[str, Any] | None = None,
     *,
@@ -85,28 +85,28 @@ def configuration(
     """Returns the MutatingWebhookConfiguration of an installation, for a running webhook.
 
     Args:
-        running: what is to be asked.
-        name: of the configuration; the webhook in it is called ``mpijobs.<name>.io``.
-        namespaces: a selector of namespaces other than "all that are not opted out".
-        values: of the chart, other than the default, which needs no Helm.
+        server: The webhook that the API server calls.
+        name: The name of the configuration; the name of its webhook is ``mpijobs.<name>.io``.
+        namespaces: A selector of namespaces; None for all namespaces that are not opted out.
+        values: Values of the chart. The default values need no Helm.
     """
     (document,) = (item for item in chart.objects(values) if item["kind"] == "MutatingWebhookConfiguration")
     document["metadata"]["name"] = name
     for hook in document["webhooks"]:
         hook["name"] = hook["name"].replace(f".{NAME}.", f".{name}.")
         path = hook["clientConfig"]["service"]["path"]
-        bundle = base64.b64encode(running.ca.read_bytes()).decode()
-        hook["clientConfig"] = {"url": f"{running.url}{path}", "caBundle": bundle}
-        # An installation may fail open; here a review that went wrong must not pass for a plain job.
+        bundle = base64.b64encode(server.ca.read_bytes()).decode()
+        hook["clientConfig"] = {"url": f"{server.url}{path}", "caBundle": bundle}
+        # A test must see a failed review, so this configuration does not fail open.
         hook["failurePolicy"] = "Fail"
-        # A machine that stalls for some seconds must not fail a test either: no test here measures time.
+        # A machine that stalls for some seconds must not fail a test.
         hook["timeoutSeconds"] = 30
         hook["namespaceSelector"] = namespaces or hook["namespaceSelector"]
     return document
 
 
-def qualified(name: str) -> str:
-    """Returns the name of the webhook in the configuration ``name``, as in metrics, audit and errors."""
+def hook_name(name: str) -> str:
+    """Returns the name of the webhook in a configuration, as metrics, audit and errors show it."""
     return f"mpijobs.{name}.io"
 
 
@@ -115,49 +115,49 @@ def registered(inside: Kubectl, document: dict[str, Any], probe: dict[str, Any] 
     """Registers a webhook, waits until the API server calls it, and removes the registration at the end.
 
     Args:
-        inside: kubectl for a namespace that the document selects; it is asked there by a dry run.
-        document: a ``configuration``.
-        probe: an object that it is asked about.
+        inside: kubectl for a namespace that the document selects, in which a dry run is made.
+        document: A ``configuration``.
+        probe: The object of the dry run.
 
     Raises:
-        NotYetError: the API server does not ask the webhook.
+        NotYetError: The API server does not call the webhook.
     """
     inside.create(document)
     try:
-        asked(inside, {hook["name"] for hook in document["webhooks"]}, probe)
+        wait_until_called(inside, {hook["name"] for hook in document["webhooks"]}, probe)
         yield
     finally:
         inside.delete(document["kind"], document["metadata"]["name"])
 
 
-def asked(inside: Kubectl, hooks: Collection[str], probe: dict[str, Any]) -> None:
+def wait_until_called(namespace: Kubectl, hooks: Collection[str], probe: dict[str, Any]) -> None:
     """Waits until the API server calls one of these webhooks for a new object.
 
-    It reads configurations by a watch, a moment after it has stored one, and reports that nowhere.
+    The API server uses a configuration a moment after it has stored it, and does not report when.
 
     Raises:
-        NotYetError: It does not; the message has the object.
+        NotYetError: The API server does not call them; the message has the result of the create.
     """
 
-    def counted() -> bool:
+    def is_called() -> bool:
         nonlocal answer
-        before = requests(inside, *hooks)
+        count_before = call_count(namespace, *hooks)
         try:
-            inside.create(probe, "--dry-run=server")
+            namespace.create(probe, "--dry-run=server")
             answer = "admitted"
         except KubectlError as error:
             answer = error.stderr
-        return requests(inside, *hooks) > before
+        return call_count(namespace, *hooks) > count_before
 
     answer = ""
     try:
-        until(counted, f"a call of {' or '.join(sorted(hooks))}")
+        until(is_called, f"a call of {' or '.join(sorted(hooks))}")
     except NotYetError as error:
         raise NotYetError(f"{error}; a new {probe['kind']} is {answer}") from None
 
 
-def requests(kubectl: Kubectl, *names: str) -> float:
-    """Returns how often the API server has called the webhooks of these names, by its own count."""
+def call_count(kubectl: Kubectl, *names: str) -> float:
+    """Returns the number of calls of these webhooks, by the API server's metrics."""
     return sum(
         float(line.rsplit(" ", 1)[1])
         for line in kubectl.api.text("/metrics").splitlines()

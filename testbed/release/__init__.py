@@ -1,1 +1,1 @@
-"""What a release is made of, and the one before it."""
+"""Builds a release, and the release before it."""

@@ -1,4 +1,4 @@
-"""What a release installs: the chart, and its manifests rendered by Helm for users without Helm."""
+"""Writes the chart of a release, and the manifests that Helm renders from it for users without Helm."""
 
 import gzip
 import tarfile
@@ -20,15 +20,15 @@ def write(
     """Writes the chart, and one manifest for each set of values.
 
     Args:
-        files: what the release is made of; its chart gets the digests.
-        out: the folder of the release.
-        archives: of the images, by their names and tags.
-        date: of the commit, in seconds since 1970: the same commit gives the same files.
-        sets: by the manifest's name; ``install`` and the recommended ones by default.
+        files: The folder of the release's sources, whose chart gets the digests.
+        out: The folder of the release.
+        archives: The archives of the images, by name and tag.
+        date: The date of the commit, in seconds since 1970: the same commit gives the same files.
+        sets: Sets of values, by the manifest's name; by default ``install`` and the recommended sets.
 
     Raises:
-        ReleaseError: the chart has no place for a digest.
-        ChartError: Helm does not render it.
+        ReleaseError: The chart has no place for a digest.
+        ChartError: Helm does not render the chart.
     """
     folder = files / "manifests" / "chart"
     pin(folder / "values.yaml", archives)
@@ -42,10 +42,10 @@ def _named() -> dict[str, dict[str, object]]:
 
 
 def pin(values: Path, archives: Mapping[str, Path]) -> None:
-    """Writes the digests of images into the values of a chart; every comment stays.
+    """Writes the digests of images into the values of a chart, and keeps all comments.
 
     Raises:
-        ReleaseError: there is no place for one.
+        ReleaseError: The values have no place for a digest.
     """
     text = values.read_text(encoding="utf-8")
     for image, path in archives.items():
@@ -58,7 +58,7 @@ def pin(values: Path, archives: Mapping[str, Path]) -> None:
 
 
 def pack(folder: Path, target: Path, date: int) -> None:
-    """Writes a chart as ``helm package`` does, whose archives differ by the time of packing."""
+    """Writes a chart as ``helm package`` does, but with a fixed date: equal charts give equal archives."""
 
     def dated(member: tarfile.TarInfo) -> tarfile.TarInfo:
         member.mtime, member.uid, member.gid, member.uname, member.gname = date, 0, 0, "", ""

@@ -1,6 +1,6 @@
-"""The sources of a release: a SLSA provenance, version 1, in an in-toto statement.
+"""Writes the provenance of a release: SLSA provenance, version 1, in an in-toto statement.
 
-It has no time and no machine in it: the same commit and the same images give the same statement.
+The statement names no time and no machine: the same commit and the same images give the same statement.
 """
 
 import hashlib
@@ -13,11 +13,11 @@ from testbed.release.source import Source
 
 NAME = "provenance.intoto.json"
 BUILD = "urn:ultraserver-webhook:make-release:1"
-"""How it was built: ``make release`` of a commit, as CONTRIBUTING.md has it."""
+"""The type of the build: ``make release`` of a commit, as in CONTRIBUTING.md."""
 BUILDER = "urn:ultraserver-webhook:builder:a-persons-machine"
-"""The builder: a person with the key of the signature, by hand."""
+"""The builder: a person, who has the key of the signature."""
 WHEELS = "opt/ultraserver-webhook/wheels.sha256"
-"""Where an image says which files pip installed, as ``sha256sum`` prints it."""
+"""The file of an image that lists the files that pip installed, as ``sha256sum`` prints them."""
 
 Object = dict[str, Any]
 
@@ -28,21 +28,21 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def statement(files: Iterable[Path], images: Mapping[str, Path], state: Source, *, dirty: bool) -> Object:
+def statement(files: Iterable[Path], images: Mapping[str, Path], sources: Source, *, dirty: bool) -> Object:
     """Returns the statement about a release.
 
     Args:
-        files: of the release.
-        images: the archives of its images, by name and tag.
-        state: what it is made of.
-        dirty: whether that is a checkout with changes: its commit is not what it is made of then.
+        files: The files of the release.
+        images: The archives of its images, by name and tag.
+        sources: The sources of the release.
+        dirty: Whether the sources are a checkout with changes, which are in no commit.
     """
-    source = {"gitTree": state.tree} if dirty else {"gitCommit": state.commit, "gitTree": state.tree}
+    source = {"gitTree": sources.tree} if dirty else {"gitCommit": sources.commit, "gitTree": sources.tree}
     subjects = {path.name: sha256(path) for path in files}
     subjects |= {name: layout.digest(path).removeprefix("sha256:") for name, path in images.items()}
     return {
         "_type": "https://in-toto.io/Statement/v1",
-        "subject": _described(subjects),
+        "subject": _resources(subjects),
         "predicateType": "https://slsa.dev/provenance/v1",
         "predicate": {
             "buildDefinition": {
@@ -50,7 +50,7 @@ def statement(files: Iterable[Path], images: Mapping[str, Path], state: Source, 
                 "externalParameters": {"source": source, "dirty": dirty},
                 "resolvedDependencies": [
                     {"name": "source", "digest": source},
-                    *_described(_materials(images.values())),
+                    *_resources(_materials(images.values())),
                 ],
             },
             "runDetails": {"builder": {"id": BUILDER}},
@@ -59,7 +59,7 @@ def statement(files: Iterable[Path], images: Mapping[str, Path], state: Source, 
 
 
 def _materials(images: Iterable[Path]) -> dict[str, str]:
-    """Returns what the images contain besides the source: their lowest layer, and what pip installed."""
+    """Returns the digests of the images' other contents: the lowest layer, and pip's files."""
     materials = {}
     for archive in images:
         (lowest, *_) = archives.diff_ids(archive)
@@ -70,5 +70,5 @@ def _materials(images: Iterable[Path]) -> dict[str, str]:
     return materials
 
 
-def _described(digests: Mapping[str, str]) -> list[Object]:
+def _resources(digests: Mapping[str, str]) -> list[Object]:
     return [{"name": name, "digest": {"sha256": digest}} for name, digest in sorted(digests.items())]

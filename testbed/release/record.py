@@ -1,4 +1,4 @@
-"""The record of a soak: which commit ran through it, when, and with what figures."""
+"""The record of a soak: the commit, the time and the results."""
 
 import dataclasses
 import json
@@ -17,13 +17,13 @@ class Record:
     """The results of a soak.
 
     Attributes:
-        commit: that was tried.
-        began: when, in UTC, ISO 8601.
-        machine: processors, Python and kernel.
-        clean: whether the checkout was that commit and nothing else, from begin to end.
-        part: whether phases were left out on purpose; such a record replaces no whole one.
-        rounds: how many each phase has, by its name.
-        ran: each round: phase, command, seconds, whether it passed, figures.
+        commit: The commit that was tested.
+        began: The time of the begin, in UTC, ISO 8601.
+        machine: The processors, Python and kernel.
+        clean: Whether the checkout had no changes to the commit, from begin to end.
+        part: Whether phases were left out on purpose; such a record does not replace a complete record.
+        rounds: The number of rounds of each phase, by the phase's name.
+        ran: The finished rounds: phase, command, seconds, whether it passed, figures.
     """
 
     commit: str
@@ -35,40 +35,40 @@ class Record:
     ran: list[dict[str, Any]] = field(default_factory=list)
 
     def path(self) -> Path:
-        """Returns where it is kept."""
+        """Returns the file of the record."""
         return FOLDER / f"{self.commit}{'-part' if self.part else ''}.json"
 
     def write(self) -> None:
-        """Writes it as it is so far."""
+        """Writes the record as it is now."""
         self.path().write_text(json.dumps(dataclasses.asdict(self), indent=1) + "\n", encoding="utf-8")
 
-    def lacks(self) -> str:
-        """Returns why no release may lean on it; empty if one may."""
+    def why_insufficient(self) -> str:
+        """Returns why the record is not enough for a release; empty if it is."""
         if not self.clean:
             return "the checkout had changes that are not committed"
-        done = Counter(ran["phase"] for ran in self.ran)
-        if absent := [name for name, rounds in self.rounds.items() if done[name] < rounds]:
-            return f"not run, or not to the end: {', '.join(absent)}"
-        failed = [ran["command"] for ran in self.ran if not ran["passed"]]
+        counts = Counter(run["phase"] for run in self.ran)
+        if missing_phases := [name for name, rounds in self.rounds.items() if counts[name] < rounds]:
+            return f"not run, or not to the end: {', '.join(missing_phases)}"
+        failed = [run["command"] for run in self.ran if not run["passed"]]
         if failed:
             return f"failed: {'; '.join(failed)}"
-        skipped = sorted({test for ran in self.ran for test in ran["figures"].get("skipped", ())})
+        skipped = sorted({test for run in self.ran for test in run["figures"].get("skipped", ())})
         return f"skipped: {', '.join(skipped)}" if skipped else ""
 
 
-def of(commit: str) -> Record:
+def record_of(commit: str) -> Record:
     """Returns the record of a commit.
 
     Raises:
-        ReleaseError: there is none, or no release may lean on it.
+        ReleaseError: There is no record, or it is not enough for a release.
     """
     path = FOLDER / f"{commit}.json"
     if not path.is_file():
         raise source.ReleaseError(
             f"there is no soak record of commit {commit[:12]}: make test-soak writes {path} in some hours. "
-            "To try things out: make release DIRTY=1"
+            "For a trial: make release DIRTY=1"
         )
     record = Record(**json.loads(path.read_text(encoding="utf-8")))
-    if why := record.lacks():
-        raise source.ReleaseError(f"{path}: {why}; run make test-soak again, or make release DIRTY=1")
+    if problem := record.why_insufficient():
+        raise source.ReleaseError(f"{path}: {problem}; run make test-soak again, or make release DIRTY=1")
     return record

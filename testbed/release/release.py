@@ -1,10 +1,9 @@
 """Writes a release: ``python -m testbed.release.release [--dirty [--keep] | --before] [--key FILE]``.
 
-A release is a folder with all that an installation needs, without a clone: wheel and sdist,
-the kubectl plugin as one file, the two images as archives, the bill of materials, the chart, a file for
-``kubectl apply`` of its default and of each recommended set of values, what all this was made of, checksums
-``kubectl apply`` of its default and of each recommended set of values, provenance, checksums
-and their signature. The same commit gives the same files, except for the images, whose Debian is that of the
+A release is a folder with all files that an installation needs, without a clone: wheel and sdist, the kubectl
+plugin as one file, the two images as archives, the bill of materials, the chart, a manifest for ``kubectl
+apply`` of the chart's default and of each recommended set of values, provenance, checksums and their
+signature. The same commit gives the same files, except for the images, whose Debian is that of the day.
 """
 
 import argparse
@@ -32,24 +31,24 @@ BEFORE = "61684e23369530e2b72a7f2ba1622156889b0023"
 
 
 def folder(version: str) -> Path:
-    """Returns where the release of this checkout is, or will be."""
+    """Returns the folder of this checkout's release, which may not exist yet."""
     return DIST / f"release-{version}"
 
 
 def before() -> Path:
-    """Returns where the release before this one is, or will be."""
+    """Returns the folder of the release before this one, which may not exist yet."""
     return kit.CACHE / "releases" / BEFORE
 
 
 def not_held() -> str:
-    """Returns why this clone cannot have the release before; empty where it can."""
-    if source.held(BEFORE) or not source.shallow():
+    """Returns why this clone cannot build the release before this one; empty if it can."""
+    if source.has_commit(BEFORE) or not source.is_shallow():
         return ""
     return f"this clone is shallow, and lacks the commit of the release before, {BEFORE}"
 
 
 def stale() -> str:
-    """Returns why ``dist`` has no release that installs what this checkout would; empty where it has."""
+    """Returns why ``dist`` has no release with the installation of this checkout; empty if it has."""
     about = folder(product.version()) / ABOUT
     if not about.is_file():
         return "there is no release of this checkout: make release"
@@ -65,7 +64,7 @@ def stale() -> str:
 
 
 def installed(state: source.Source) -> list[str]:
-    """Returns Git's names of all that decides what is installed."""
+    """Returns Git's names of all files that decide what is installed."""
     return state.part([*product.context(), "manifests", "examples"])
 
 
@@ -73,10 +72,10 @@ class Writer:
     """Writes the files of a release.
 
     Args:
-        state: what it is made of.
-        files: the files of that.
-        out: the folder to write into.
-        report: gets every step.
+        state: The sources of the release.
+        files: The folder with the files of the sources.
+        out: The folder of the release.
+        report: Reports each step.
     """
 
     def __init__(self, state: source.Source, files: Path, out: Path, report: progress.Progress) -> None:
@@ -93,27 +92,27 @@ class Writer:
         plugin.write(self._files, self._out, product.version(self._files), int(self._state.date()))
 
     def manifests(self) -> None:
-        """Writes the chart with the images' digests, and what Helm renders from it."""
+        """Writes the chart with the images' digests, and the manifests that Helm renders from it."""
         installs.write(self._files, self._out, self.archives(), int(self._state.date()))
 
     def archives(self) -> dict[str, Path]:
-        """Returns where the archives of the product's images are, by name and tag of the image."""
+        """Returns the archives of the product's images, by name and tag of the image."""
         version = product.version(self._files)
         return {f"{name}:{version}": self._out / f"{name}-{version}.tar" for name in product.TARGETS.values()}
 
     def images(self, built: Path) -> None:
-        """Copies the archives of the product's images from the folder that they were built in."""
+        """Copies the archives of the product's images from the folder in which they were built."""
         for target, path in zip(product.TARGETS, self.archives().values(), strict=True):
             shutil.copyfile(built / f"{target}.tar", path)
 
     def provenance(self) -> None:
         """Writes the provenance of all files."""
-        dirty = self._state.tree != source.committed(self._state.commit).tree
+        dirty = self._state.tree != source.source_of(self._state.commit).tree
         made = provenance.statement(self._out.iterdir(), self.archives(), self._state, dirty=dirty)
         (self._out / provenance.NAME).write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
 
     def about(self) -> None:
-        """Writes the version and the commit, and what they install."""
+        """Writes the version, the commit, and Git's names of the installed files."""
         about = {
             "version": product.version(self._files),
             "commit": self._state.commit,
@@ -123,22 +122,22 @@ class Writer:
         (self._out / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
 
     def sums(self) -> Path:
-        """Returns the checksums of all files, as ``sha256sum --check`` reads them."""
+        """Writes the checksums of all files for ``sha256sum --check``, and returns their file."""
         lines = [f"{provenance.sha256(path)}  {path.name}\n" for path in sorted(self._out.iterdir())]
         (self._out / SUMS).write_text("".join(lines), encoding="utf-8")
         return self._out / SUMS
 
 
 def write(state: source.Source, soak: Path | None = None, key: Path | None = None) -> Path:
-    """Writes the release of this checkout, whose images and bill of materials are there.
+    """Writes the release of this checkout. Its images and bill of materials must exist.
 
     Args:
-        state: what it is made of.
-        soak: the record of its soak, which goes with it; None for one to try out.
-        key: what its checksums are signed with; None for no signature.
+        state: The sources of the release.
+        soak: The record of its soak, which is added to the release; None for a trial.
+        key: The key that signs the checksums; None for no signature.
 
     Raises:
-        ReleaseError: The key does not sign, or is not trusted; one to try out may have any key.
+        ReleaseError: The key does not sign, or is not trusted. A trial may have any key.
     """
     target = folder(product.version())
     DIST.mkdir(exist_ok=True)
@@ -160,7 +159,7 @@ def write(state: source.Source, soak: Path | None = None, key: Path | None = Non
         sums = writer.sums()
         if key:
             signature.sign(sums, key)
-            if soak and (why := signature.refused(sums)):
+            if soak and (why := signature.why_refused(sums)):
                 raise source.ReleaseError(f"its public half is not in {why}")
         else:
             progress.say("no signature: RELEASE_KEY names no key")
@@ -170,17 +169,17 @@ def write(state: source.Source, soak: Path | None = None, key: Path | None = Non
 
 
 def write_before() -> Path:
-    """Builds the release before this one from its commit, once; it is kept in the cache.
+    """Builds the release before this one from its commit, once, and keeps it in the cache.
 
     Raises:
-        ReleaseError: this clone does not have it.
+        ReleaseError: This clone does not have the commit.
     """
-    if not source.held(BEFORE):
+    if not source.has_commit(BEFORE):
         raise source.ReleaseError(
             f"this clone is whole and has no commit {BEFORE}, of which the release before this one is made: "
             f"BEFORE in {Path(__file__).name} has to name it as it is called now"
         )
-    commit = source.committed(BEFORE)
+    commit = source.source_of(BEFORE)
     with product.building() as scratch:
         if before().is_dir():
             return before()
@@ -190,7 +189,7 @@ def write_before() -> Path:
         out.mkdir()
         report = progress.Progress(9 + product.new_steps())
         builder = product.Builder(built, report)
-        builder.below()
+        builder.build_base()
         builder.product(files)
         writer = Writer(commit, files, out, report)
         writer.images(built)
@@ -205,16 +204,16 @@ def write_before() -> Path:
 
 
 def main() -> int:
-    """Writes one release and says where it is."""
+    """Writes a release, and prints where it is."""
     parser = argparse.ArgumentParser(prog="python -m testbed.release.release")
-    parser.add_argument("--dirty", action="store_true", help="of the checkout as it is, committed or not")
+    parser.add_argument("--dirty", action="store_true", help="release the checkout as it is, with changes")
     parser.add_argument(
-        "--before", action="store_true", help="the release before, which a test upgrades from"
+        "--before", action="store_true", help="build the release before this one, from which a test upgrades"
     )
     parser.add_argument(
-        "--keep", action="store_true", help="do nothing where there is one that installs the same"
+        "--keep", action="store_true", help="do nothing if there is a release that installs the same"
     )
-    parser.add_argument("--key", type=Path, metavar="FILE", help="sign the checksums with this key of SSH")
+    parser.add_argument("--key", type=Path, metavar="FILE", help="sign the checksums with this SSH key")
     options = parser.parse_args()
     end_as_by_ctrl_c()
     start = time.monotonic()
@@ -230,7 +229,7 @@ def main() -> int:
             target = write(state, key=options.key)
     else:
         state = source.clean()
-        target = write(state, record.of(state.commit).path(), options.key)
+        target = write(state, record.record_of(state.commit).path(), options.key)
     progress.say(f"the release is in {target} after {time.monotonic() - start:.0f} s")
     return 0
 

@@ -1,4 +1,4 @@
-"""What a release is made of: a commit of this repository, or the checkout as it is."""
+"""The sources of a release: a commit of this repository, or the checkout with its changes."""
 
 import contextlib
 import os
@@ -12,7 +12,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 class ReleaseError(RuntimeError):
-    """There is no release to make of this checkout."""
+    """A release cannot be made of this checkout."""
 
 
 @dataclass(frozen=True)
@@ -20,9 +20,9 @@ class Source:
     """The sources of a release.
 
     Attributes:
-        commit: the last one in it.
-        tree: git's name of all that is in it.
-        env: where git has what is not committed.
+        commit: The last commit.
+        tree: Git's name of the tree with all files.
+        env: Variables by which git finds the changes that are not committed.
     """
 
     commit: str
@@ -30,15 +30,15 @@ class Source:
     env: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def date(self) -> str:
-        """Returns when the commit was made, in seconds since 1970."""
+        """Returns the date of the commit, in seconds since 1970."""
         return git("show", "--no-patch", "--format=%ct", self.commit)
 
     def part(self, paths: Iterable[str]) -> list[str]:
-        """Returns Git's names of some of its files and folders."""
+        """Returns Git's names of some files and folders of the sources."""
         return git("ls-tree", self.tree, "--", *paths, env=self.env).splitlines()
 
     def export(self, folder: Path) -> Path:
-        """Writes its files into a new folder."""
+        """Writes the files of the sources into a new folder."""
         folder.mkdir()
         archive = folder.with_suffix(".tar")
         git("archive", f"--output={archive}", self.tree, env=self.env)
@@ -48,44 +48,44 @@ class Source:
 
 
 def git(*args: str, env: Mapping[str, str] | None = None) -> str:
-    """Returns what git prints, asked in this repository.
+    """Returns the output of git in this repository.
 
     Args:
-        args: the command line after ``git``.
-        env: variables that this process does not have.
+        args: The command line after ``git``.
+        env: Additional environment variables.
 
     Raises:
-        ReleaseError: there is no git, no repository, or not what was asked for.
+        ReleaseError: There is no git, or the command has failed.
     """
     # The clone may belong to another user than root. Without locks `git status` does not write the index.
-    own = ["--no-optional-locks", "-c", f"safe.directory={REPOSITORY}"]
-    command = ["git", "-C", str(REPOSITORY), *own, *args]
+    options = ["--no-optional-locks", "-c", f"safe.directory={REPOSITORY}"]
+    command = ["git", "-C", str(REPOSITORY), *options, *args]
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             command, check=False, capture_output=True, text=True, env={**os.environ, **(env or {})}
         )
     except FileNotFoundError as error:
         raise ReleaseError("a release is made of a commit, and there is no git on this machine") from error
-    if done.returncode:
-        raise ReleaseError(f"git {' '.join(args)}: {done.stderr.strip()}")
-    return done.stdout.strip()
+    if result.returncode:
+        raise ReleaseError(f"git {' '.join(args)}: {result.stderr.strip()}")
+    return result.stdout.strip()
 
 
-def committed(name: str = "HEAD") -> Source:
-    """Returns a commit.
+def source_of(name: str = "HEAD") -> Source:
+    """Returns the sources of a commit.
 
     Raises:
-        ReleaseError: this repository does not have it.
+        ReleaseError: This repository does not have the commit.
     """
     return Source(git("rev-parse", f"{name}^{{commit}}"), git("rev-parse", f"{name}^{{tree}}"))
 
 
-def shallow() -> bool:
-    """Returns whether this clone lacks what came before."""
+def is_shallow() -> bool:
+    """Returns whether this clone is shallow, so that it lacks older commits."""
     return git("rev-parse", "--is-shallow-repository") == "true"
 
 
-def held(commit: str) -> bool:
+def has_commit(commit: str) -> bool:
     """Returns whether this clone has a commit."""
     try:
         git("cat-file", "-e", f"{commit}^{{commit}}")
@@ -96,38 +96,38 @@ def held(commit: str) -> bool:
 
 @contextlib.contextmanager
 def checkout() -> Iterator[Source]:
-    """Yields the checkout as it is, with what is not committed and not ignored.
+    """Yields the checkout with the changes that are not committed and not ignored.
 
-    Nothing is written into the repository, which may belong to another user: they could not commit any more
-    where git has folders of root's.
+    Nothing is written into the repository. It may belong to another user, who could no longer commit if git
+    had folders of root.
     """
     with tempfile.TemporaryDirectory() as folder:
-        held = git("rev-parse", "--path-format=absolute", "--git-path", "objects")
+        objects = git("rev-parse", "--path-format=absolute", "--git-path", "objects")
         env = {
             "GIT_INDEX_FILE": f"{folder}/index",
             "GIT_OBJECT_DIRECTORY": folder,
-            "GIT_ALTERNATE_OBJECT_DIRECTORIES": held,
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": objects,
         }
         git("read-tree", "HEAD", env=env)
         git("add", "--all", env=env)
-        yield Source(committed().commit, git("write-tree", env=env), env)
+        yield Source(source_of().commit, git("write-tree", env=env), env)
 
 
 def changes() -> list[str]:
-    """Returns what differs from the commit that is checked out, as ``git status`` says it."""
+    """Returns the changes to the commit that is checked out, as ``git status`` prints them."""
     return git("status", "--porcelain").splitlines()
 
 
 def clean() -> Source:
-    """Returns the commit that is checked out.
+    """Returns the sources of the commit that is checked out.
 
     Raises:
-        ReleaseError: the checkout has changes.
+        ReleaseError: The checkout has changes.
     """
-    if differ := changes():
-        shown = "\n".join(f"  {line}" for line in differ[:10])
+    if changed := changes():
+        listing = "\n".join(f"  {line}" for line in changed[:10])
         raise ReleaseError(
-            f"a release is made of a commit, and {len(differ)} files of this checkout differ:\n{shown}\n"
-            "Commit or remove them. To try things out: make release DIRTY=1"
+            f"a release is made of a commit, and {len(changed)} files of this checkout differ:\n{listing}\n"
+            "Commit or remove them. For a trial: make release DIRTY=1"
         )
-    return committed()
+    return source_of()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from tests.attack.pairs import unusable
+from tests.attack.pairs import why_unusable
 from tests.attack.peers import Peers
 from tests.attack.subject import Subject
 from tests.helpers import noise
@@ -67,7 +67,7 @@ def tables_swapped(peers: Peers, seconds: float = 0.3, rules: int = 10_000) -> N
 
 def _bad_and_good_pairs(subject: Subject) -> Iterator[None]:
     files = subject.files
-    for certificate, key in unusable(files).values():
+    for certificate, key in why_unusable(files).values():
         replaced(files.certificate, certificate)
         replaced(files.key, key)
         yield

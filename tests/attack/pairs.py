@@ -54,7 +54,7 @@ def new_files(directory: Path) -> Files:
     return made
 
 
-def unusable(files: Files) -> dict[str, Texts]:
+def why_unusable(files: Files) -> dict[str, Texts]:
     """Pairs none of which can be used, made of a good one that is not in use."""
     certificate, key = both(files.issue())
     return {

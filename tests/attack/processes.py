@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Self
 
 from testbed import chart
-from testbed.plane.process import memory, most_memory
+from testbed.plane.process import max_memory, memory
 
 ROOT = Path(__file__).parents[2]
 UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
@@ -72,4 +72,4 @@ class MemoryWatch:
 
     def _look(self) -> None:
         every = tree(self.pid)
-        self.peak = max(self.peak, sum(map(proportional, every)), *map(most_memory, every))
+        self.peak = max(self.peak, sum(map(proportional, every)), *map(max_memory, every))

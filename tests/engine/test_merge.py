@@ -182,34 +182,34 @@ def test_an_element_of_the_users_in_a_late_position_is_reported(names: list[str]
 WHOLE = ["command", "args", "values", "matchLabelKeys", "searches", "unknown", "matchExpressions", "items"]
 
 
-def below(key: str, items: list[Any]) -> Any:
+def build_base(key: str, items: list[Any]) -> Any:
     return {"spec": {key: items}}
 
 
 @pytest.mark.parametrize("key", WHOLE)
 def test_one_value_keeps_the_order_that_is_wanted(key: str) -> None:
-    wanted = below(key, ["bash", "-c", "NEW", "init", "wait"])
-    assert compute_patch(below(key, ["bash", "-c", "OLD", "init", "wait"]), {(): wanted})[0] == wanted
-    assert compute_patch(below(key, ["wait", "init", "NEW", "-c", "bash"]), {(): wanted})[0] == wanted
+    wanted = build_base(key, ["bash", "-c", "NEW", "init", "wait"])
+    assert compute_patch(build_base(key, ["bash", "-c", "OLD", "init", "wait"]), {(): wanted})[0] == wanted
+    assert compute_patch(build_base(key, ["wait", "init", "NEW", "-c", "bash"]), {(): wanted})[0] == wanted
 
 
 @pytest.mark.parametrize("key", WHOLE)
 def test_one_value_is_replaced_whole(key: str) -> None:
-    _, (operation,) = compute_patch(below(key, ["a", "b", "c"]), {(): below(key, ["a", "c", "d"])})
+    _, (operation,) = compute_patch(build_base(key, ["a", "b", "c"]), {(): build_base(key, ["a", "c", "d"])})
     assert operation == {"op": "replace", "path": f"/spec/{key}", "value": ["a", "c", "d"]}
 
 
 @pytest.mark.parametrize("key", WHOLE)
 def test_one_value_is_merged_whole(key: str) -> None:
     merge = Merge(())
-    assert merge.apply(below(key, ["a"]), below(key, ["a", "b"])) == below(key, ["a"])
+    assert merge.apply(build_base(key, ["a"]), build_base(key, ["a", "b"])) == build_base(key, ["a"])
     assert [conflict.path for conflict in merge.conflicts] == [f"spec.{key}"]
-    assert Merge(()).apply({}, below(key, ["a", "b"])) == below(key, ["a", "b"])
+    assert Merge(()).apply({}, build_base(key, ["a", "b"])) == build_base(key, ["a", "b"])
 
 
 @pytest.mark.parametrize("key", WHOLE)
 def test_nothing_is_taken_out_of_one_value(key: str) -> None:
-    template = below(key, ["a", "b"])
+    template = build_base(key, ["a", "b"])
     assert take_back(template, {f"/spec/{key}": [digest("b")]}, Budget(template)) is template
     assert take_back(template, {f"/spec/{key}": digest(["a", "b"])}, Budget(template)) == {}
     assert digest(["\ud800a"]) != digest(["\ud800b"]), "half a surrogate pair, which orjson refuses"
@@ -218,8 +218,8 @@ def test_nothing_is_taken_out_of_one_value(key: str) -> None:
 @pytest.mark.parametrize("key", ["tolerations", "env"])
 def test_what_was_taken_back_and_added_again_stays_at_its_place(key: str) -> None:
     ours, theirs = {"name": "ours"}, {"name": "theirs"}
-    received = below(key, [ours, theirs])
-    stored, patch = compute_patch(received, {(): below(key, [theirs, dict(ours)])})
+    received = build_base(key, [ours, theirs])
+    stored, patch = compute_patch(received, {(): build_base(key, [theirs, dict(ours)])})
     assert stored is received
     assert patch == []
 

@@ -79,4 +79,4 @@ def test_an_image_runs_as_its_own_user_by_number(image: Image) -> None:
 
 def test_no_program_of_an_image_runs_as_its_owner(image: Image) -> None:
     """Protects a container that may gain rights, as one without the chart's security context: su, mount."""
-    assert image.with_rights_of_their_owner() == set()
+    assert image.setuid_files() == set()

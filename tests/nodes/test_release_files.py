@@ -138,7 +138,7 @@ def test_the_provenance_names_every_file_every_image_and_every_package(release_f
 
 def test_the_same_source_gives_the_same_packages_and_manifests(release_folder: Path, tmp_path: Path) -> None:
     about = json.loads((release_folder / release.ABOUT).read_text(encoding="utf-8"))
-    state = source.committed(about["commit"])
+    state = source.source_of(about["commit"])
     if state.tree != about["tree"]:
         pytest.skip("the release is of a checkout with changes, which git does not keep")
     out = tmp_path / "out"

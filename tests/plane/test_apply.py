@@ -49,13 +49,13 @@ def test_what_the_webhook_added_belongs_to_no_field_manager(way: tuple[str, ...]
 
 def leaves(fields: dict[str, Any], path: str = "") -> Iterator[str]:
     """Yields the dotted paths of a FieldsV1, as far as the maps go."""
-    for key, below in fields.items():
+    for key, build_base in fields.items():
         if key == ".":
             continue
         here = f"{path}.{key.removeprefix('f:')}".lstrip(".")
-        deeper = [name for name in below if name.startswith("f:")]
+        deeper = [name for name in build_base if name.startswith("f:")]
         if deeper:
-            yield from leaves(below, here)
+            yield from leaves(build_base, here)
         else:
             yield here
 

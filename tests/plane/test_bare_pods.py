@@ -97,7 +97,7 @@ def test_a_pod_with_several_devices_gets_the_scheduler_unless_it_names_one(names
 
 def test_a_job_of_kubernetes_own_is_as_its_pods_would_be(namespace: Kubectl) -> None:
     """Into its template, too, the API server has written ``default-scheduler``; its Pods are not sent."""
-    sent = webhook.requests(namespace, BARE_PODS)
+    sent = webhook.call_count(namespace, BARE_PODS)
     with pytest.raises(KubectlError, match="does not support requests for device: 7"):
         namespace.create(batch_job("seven", 7))
     stored = namespace.create(batch_job("eight", 8))["spec"]["template"]["spec"]
@@ -105,7 +105,7 @@ def test_a_job_of_kubernetes_own_is_as_its_pods_would_be(namespace: Kubectl) -> 
     assert "affinity" not in stored
     (made,) = namespace.wait_for(lambda obj: obj["items"], "pods", "-l", "job-name=eight")["items"]
     assert made["spec"]["schedulerName"] == "my-scheduler"
-    assert webhook.requests(namespace, BARE_PODS) == sent
+    assert webhook.call_count(namespace, BARE_PODS) == sent
 
 
 MIX: dict[str, tuple[Object, bool]] = {
@@ -128,10 +128,10 @@ MIX: dict[str, tuple[Object, bool]] = {
 def test_only_pods_that_request_devices_are_sent(namespace: Kubectl) -> None:
     sent = {}
     for case, (each, _) in MIX.items():
-        before = webhook.requests(namespace, BARE_PODS)
+        before = webhook.call_count(namespace, BARE_PODS)
         # A mirror Pod is refused to all but a kubelet, behind the webhooks.
         namespace.run("create", "--dry-run=server", "-f", "-", stdin=yaml.safe_dump(each), check=False)
-        sent[case] = webhook.requests(namespace, BARE_PODS) > before
+        sent[case] = webhook.call_count(namespace, BARE_PODS) > before
     assert sent == {case: expected for case, (_, expected) in MIX.items()}
 
 

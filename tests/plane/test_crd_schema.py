@@ -41,14 +41,14 @@ def schema_of(folder: Path) -> Object:
     return schema
 
 
-def below(schema: Object, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Object]]:
+def build_base(schema: Object, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Object]]:
     """Yields every schema in a schema, with the path of names that leads to it."""
     yield path, schema
     for name, inner in schema.get("properties", {}).items():
-        yield from below(inner, (*path, name))
+        yield from build_base(inner, (*path, name))
     for key in ("items", "additionalProperties"):
         if isinstance(schema.get(key), dict):
-            yield from below(schema[key], path)
+            yield from build_base(schema[key], path)
 
 
 def without_nulls(node: Json) -> Json:
@@ -61,7 +61,7 @@ def without_nulls(node: Json) -> Json:
 def test_lists_are_merged_by_the_keys_of_the_schema(tools: Path) -> None:
     spec = schema_of(tools)["properties"]["spec"]
     by_key, whole = {}, set()
-    for path, schema in below(spec):
+    for path, schema in build_base(spec):
         if schema.get("type") == "array":
             if schema.get("x-kubernetes-list-type") == "map":
                 by_key[path[-1]] = tuple(schema["x-kubernetes-list-map-keys"])

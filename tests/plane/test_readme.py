@@ -12,7 +12,7 @@ from testbed.plane import nodes
 from testbed.plane.controlplane import ControlPlane
 from testbed.plane.jobs import come_back, leave
 from testbed.plane.kubectl import Kubectl, Object
-from testbed.plane.previews import answering, previews
+from testbed.plane.previews import previews, wait_until_served
 from testbed.plane.webhook import RunningWebhook
 from tests.docs import session
 from tests.docs.blocks import REPOSITORY, Step, blocks_of
@@ -56,7 +56,7 @@ def served(control_plane: ControlPlane, passed_on: None) -> Iterator[None]:
     rules = control_plane.folder / "packaged.yaml"
     rules.write_text(EXTENDS, encoding="utf-8")
     with previews(control_plane, chart.NAME, rules) as inside:
-        answering(inside)
+        wait_until_served(inside)
         yield
 
 

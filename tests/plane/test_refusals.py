@@ -10,7 +10,7 @@ from testbed.mpijob import mpijob
 from testbed.plane import jobs
 from testbed.plane.jobs import template
 from testbed.plane.kubectl import Kubectl
-from testbed.plane.webhook import NAME, qualified
+from testbed.plane.webhook import NAME, hook_name
 from webhook.objects import record
 from webhook.objects.tree import put
 
@@ -29,7 +29,7 @@ def test_a_job_that_cannot_be_is_refused_with_the_field_the_value_and_the_fix(
     job = mpijob(6, annotations={keys.NODE_CONFIG: "4"})
     done = namespace.run(*verb, "-f", "-", stdin=jobs.text(job), check=False)
     assert done.returncode == 1
-    assert f'admission webhook "{qualified(NAME)}" denied the request: {MESSAGE}\n' in done.stderr
+    assert f'admission webhook "{hook_name(NAME)}" denied the request: {MESSAGE}\n' in done.stderr
     assert namespace.get_json("mpijobs")["items"] == []
 
 

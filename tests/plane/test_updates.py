@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from testbed.mpijob import mpijob
 from testbed.plane.jobs import template, text, workers_of
 from testbed.plane.kubectl import Kubectl, Object
-from testbed.plane.webhook import requests
+from testbed.plane.webhook import call_count
 from tests.plane.ways import templates, way, with_own_lists
 from webhook.cli import main
 from webhook.documents import read_documents
@@ -133,9 +133,9 @@ def test_only_what_can_take_something_out_is_sent(namespace: Kubectl) -> None:
     namespace.wait_for(is_suspended, "mpijob", "train")
 
     def sent(*command: str, document: Object | None = None) -> float:
-        before = requests(namespace, UPDATES)
+        before = call_count(namespace, UPDATES)
         namespace.run(*command, stdin=text(document) if document else None)
-        return requests(namespace, UPDATES) - before
+        return call_count(namespace, UPDATES) - before
 
     assert sent("label", "mpijob", "train", "team=a") == 0
     assert sent("apply", "-f", "-", document=suspended(mpijob(4))) == 0

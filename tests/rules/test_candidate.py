@@ -88,8 +88,8 @@ def test_what_a_candidate_condition_cannot_mean_is_refused(case: str) -> None:
 
 def conditions(of: type[Any] = Condition) -> set[type[Any]]:
     """Returns the classes that check something: a base has no type of what is written."""
-    below = {each for one in of.__subclasses__() for each in {one, *conditions(one)}}
-    return {each for each in below if each.written}
+    build_base = {each for one in of.__subclasses__() for each in {one, *conditions(one)}}
+    return {each for each in build_base if each.written}
 
 
 def test_every_condition_is_a_key_of_match_and_described_in_the_schema() -> None:

@@ -51,7 +51,7 @@ FILES = {
 }
 """Sets of the chart's files that are laid over the packaged table."""
 
-pytestmark = pytest.mark.skipif(not source.held(RELEASE), reason="this clone is shallow")
+pytestmark = pytest.mark.skipif(not source.has_commit(RELEASE), reason="this clone is shallow")
 
 
 def digest(value: Any) -> str:

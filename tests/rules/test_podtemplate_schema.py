@@ -123,7 +123,7 @@ def test_quantities_are_not_what_kubernetes_refuses(quantity: object) -> None:
 
 
 def test_every_map_and_list_that_a_placeholder_brings_has_its_struct() -> None:
-    ours = {pattern.rsplit(".", 1)[1] for pattern in podschema.WHOLE.values()}
+    ours = {pattern.rsplit(".", 1)[1] for pattern in podschema.PLACEHOLDER_TYPES.values()}
     assert ours == {name + r"\)$" for name in (*placeholders.ROLE_MAPS, *placeholders.SSH_LISTS)}
 
 

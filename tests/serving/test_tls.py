@@ -13,7 +13,7 @@ import pytest
 
 from common import watched
 from common.watched import UnusableError
-from tests.attack.pairs import DAY, Files, locked, unusable
+from tests.attack.pairs import DAY, Files, locked, why_unusable
 from tests.attack.processes import children
 from tests.serving.conftest import Server
 from webhook.serving import tls
@@ -125,7 +125,7 @@ def test_a_half_written_or_bad_pair_keeps_the_old_one_and_is_logged_and_counted(
     mounted: Mounted, bad: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     files, context, expires = mounted.files, mounted.tls.context(), mounted.tls.expires
-    for path, content in zip((files.certificate, files.key), unusable(files)[bad], strict=True):
+    for path, content in zip((files.certificate, files.key), why_unusable(files)[bad], strict=True):
         path.unlink()
         if content is not None:
             path.write_bytes(content)

@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import Callable
 
-from testbed.plane.process import most_memory
+from testbed.plane.process import max_memory
 from webhook.rows.table import Table
 from webhook.rules.source import TableSource
 from webhook.serving.longwork import LongWork
@@ -72,7 +72,7 @@ def main() -> None:
         "table": lambda work: work(1, revision) == source.table().revision,
         "processes": lambda work: [os.getpid(), work(1, process), work(1, process)],
         "large": lambda work: len(work(1, repeated, "x" * 8_000_000)),
-        "greedy": lambda work: [outcome(work, greedy), most_memory(os.getpid())],
+        "greedy": lambda work: [outcome(work, greedy), max_memory(os.getpid())],
         "chained": lambda work: outcome(work, chained),
         "broken": lambda work: outcome(work, broken),
         "crash": lambda work: [outcome(work, crash), outcome(work, repeated, "after")],

@@ -143,7 +143,7 @@ def main(only: tuple[str, ...], seed: int | None) -> None:
     folder = record.FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     made = record.Record(
-        commit=source.committed().commit,
+        commit=source.source_of().commit,
         began=datetime.now(UTC).isoformat(timespec="seconds"),
         machine=f"{os.cpu_count()} processors, Python {sys.version.split()[0]}, {os.uname().release}",
         clean=not source.changes(),
@@ -159,12 +159,14 @@ def main(only: tuple[str, ...], seed: int | None) -> None:
             made.ran.append(dataclasses.asdict(ran))
             # After each round: what an interrupted soak has found is not lost.
             made.write()
-    made.clean = made.clean and not source.changes() and source.committed().commit == made.commit
+    made.clean = made.clean and not source.changes() and source.source_of().commit == made.commit
     made.write()
     failed = [ran for ran in made.ran if not ran["passed"]]
     for ran in failed:
         click.echo(f"FAILED {ran['command']}: {json.dumps(ran['figures'])}")
-    click.echo(f"{made.path()}: {len(made.ran)} rounds, {len(failed)} failed; {made.lacks() or 'whole'}")
+    click.echo(
+        f"{made.path()}: {len(made.ran)} rounds, {len(failed)} failed; {made.why_insufficient() or 'whole'}"
+    )
     sys.exit(1 if failed else 0)
 
 

@@ -58,7 +58,7 @@ def test_make_asks_what_nodes_need_before_it_builds_all_of_that_and_no_more(targ
         text=True,
     )
     asks, *builds, _ = done.stdout.replace("\\\n", "").splitlines()
-    assert "namespaces.unusable()" in asks
+    assert "namespaces.why_unusable()" in asks
     assert [line.partition(" -m ")[2] for line in builds] == [
         "testbed.kits.build cluster-tools",
         "testbed.kits.nodes",
@@ -68,13 +68,13 @@ def test_make_asks_what_nodes_need_before_it_builds_all_of_that_and_no_more(targ
 
 def test_real_nodes_need_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 1000)
-    assert namespaces.unusable() == "namespaces, mounts and control groups need root"
+    assert namespaces.why_unusable() == "namespaces, mounts and control groups need root"
 
 
 def test_a_missing_program_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setattr(namespaces, "PROGRAMS", ("sh", "no-such-program"))
-    assert namespaces.unusable().startswith("no-such-program")
+    assert namespaces.why_unusable().startswith("no-such-program")
 
 
 def test_a_build_that_fails_leaves_no_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def test_a_failed_demo_reports_the_failure(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(demo, "_tell", tell)
+    monkeypatch.setattr(demo, "_run_demo", tell)
     monkeypatch.setattr(demo, "end_as_by_ctrl_c", lambda: None)
     assert demo.main() == 1
     assert capsys.readouterr().err.startswith(message)
@@ -50,4 +50,4 @@ ENDED, RUNS = {"state": {"terminated": {}}}, {"state": {"running": {}}}
 def test_the_state_of_a_pod_follows_from_gate_phase_and_init_containers(
     spec: dict[str, Any], phase: str, waits: list[dict[str, Any]], text: str
 ) -> None:
-    assert demo.doing({"spec": spec, "status": {"phase": phase, "initContainerStatuses": waits}}) == text
+    assert demo.state_text({"spec": spec, "status": {"phase": phase, "initContainerStatuses": waits}}) == text

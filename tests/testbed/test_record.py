@@ -35,14 +35,14 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Record:
 
 def test_a_release_leans_on_a_whole_record(kept: Record) -> None:
     kept.write()
-    assert record.of(COMMIT) == kept
+    assert record.record_of(COMMIT) == kept
 
 
 def test_no_release_without_a_record_of_its_commit(kept: Record) -> None:
     kept.part = True
     kept.write()
     with pytest.raises(ReleaseError, match="there is no soak record of commit 0123456789ab"):
-        record.of(COMMIT)
+        record.record_of(COMMIT)
 
 
 @pytest.mark.parametrize(
@@ -63,4 +63,4 @@ def test_no_release_leans_on_less(kept: Record, changes: dict[str, Any], why: st
         setattr(kept, name, value)
     kept.write()
     with pytest.raises(ReleaseError, match=why):
-        record.of(COMMIT)
+        record.record_of(COMMIT)

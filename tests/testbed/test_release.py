@@ -50,7 +50,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_release_is_made_of_a_commit_and_a_checkout_that_differs_is_refused(clone: Path) -> None:
     with source.checkout() as state:
-        assert source.clean() == source.committed() == state
+        assert source.clean() == source.source_of() == state
     (clone / "file").write_text("changed", encoding="utf-8")
     (clone / "more").write_text("", encoding="utf-8")
     with pytest.raises(source.ReleaseError, match="2 files of this checkout differ") as error:
@@ -64,9 +64,9 @@ def test_what_is_not_committed_is_in_a_release_that_is_asked_for(clone: Path, tm
     (clone / "more").write_text("not committed", encoding="utf-8")
     objects = sorted((clone / ".git").rglob("*"))
     with source.checkout() as state:
-        assert state.commit == source.committed().commit
+        assert state.commit == source.source_of().commit
         assert (state.export(tmp_path / "out") / "more").read_text(encoding="utf-8") == "not committed"
-    assert not (source.committed().export(tmp_path / "first") / "more").exists()
+    assert not (source.source_of().export(tmp_path / "first") / "more").exists()
     assert source.git("status", "--porcelain") == "?? more", "the index is as it was"
     assert sorted((clone / ".git").rglob("*")) == objects, "nor is anything new in the repository"
 
@@ -101,7 +101,7 @@ def test_a_release_is_tested_as_long_as_it_installs_what_the_checkout_would(
 def test_a_shallow_clone_without_the_previous_release_is_an_error(
     clone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = source.committed().commit
+    first = source.source_of().commit
     source.git("commit", "--quiet", "--allow-empty", "--message=second")
     monkeypatch.setattr(release, "BEFORE", first)
     assert release.not_held() == ""

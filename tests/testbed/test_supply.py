@@ -133,7 +133,7 @@ def test_what_the_document_shows_refuses_a_file_sums_and_a_key_that_are_others(
 @pytest.mark.limit(5, "starts a dozen processes")
 def test_a_key_that_is_not_an_allowed_signer_makes_no_release(signed: Path, tmp_path: Path) -> None:
     sums = signed / release.SUMS
-    assert signature.refused(sums, signed / signature.SIGNERS.name) == ""
-    assert "allowed_signers" in signature.refused(sums), "this checkout has no such key"
+    assert signature.why_refused(sums, signed / signature.SIGNERS.name) == ""
+    assert "allowed_signers" in signature.why_refused(sums), "this checkout has no such key"
     with pytest.raises(source.ReleaseError, match="does not sign"):
         signature.sign(sums, tmp_path / "none")

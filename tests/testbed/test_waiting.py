@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kube.api import ApiError
-from testbed.plane.api import Client, Wanted
+from testbed.plane.api import Client, Selection
 from testbed.plane.credentials import issue
 from testbed.waiting import NotYetError, at_most, until
 
@@ -26,26 +26,26 @@ def test_a_call_without_an_answer_ends_at_the_limit_of_the_test(tmp_path: Path) 
         server = f"https://127.0.0.1:{silent.getsockname()[1]}"
         api = Client(issue(tmp_path).kubeconfig("admin", server))
         with pytest.raises(ApiError, match="timed out"):
-            api.get(Wanted.of("pods"), None)
+            api.get(Selection.of("pods"), None)
 
 
 @pytest.mark.parametrize(
     ("words", "wanted"),
     [
-        ("pods", Wanted(("pods",))),
-        ("pod x", Wanted(("pod",), "x")),
-        ("pod/x --show-managed-fields", Wanted(("pod",), "x", managed_fields=True)),
-        ("pods -l a=b", Wanted(("pods",), query=(("labelSelector", "a=b"),))),
+        ("pods", Selection(("pods",))),
+        ("pod x", Selection(("pod",), "x")),
+        ("pod/x --show-managed-fields", Selection(("pod",), "x", managed_fields=True)),
+        ("pods -l a=b", Selection(("pods",), query=(("labelSelector", "a=b"),))),
         (
             "pods,jobs -A --field-selector=spec.nodeName=",
-            Wanted(("pods", "jobs"), query=(("fieldSelector", "spec.nodeName="),), everywhere=True),
+            Selection(("pods", "jobs"), query=(("fieldSelector", "spec.nodeName="),), all_namespaces=True),
         ),
     ],
 )
-def test_the_words_of_kubectl_get_are_understood(words: str, wanted: Wanted) -> None:
-    assert Wanted.of(*words.split()) == wanted
+def test_the_words_of_kubectl_get_are_understood(words: str, wanted: Selection) -> None:
+    assert Selection.of(*words.split()) == wanted
 
 
 def test_a_word_of_kubectl_get_that_is_not_known_is_refused() -> None:
-    with pytest.raises(ValueError, match="--chunk-size=5 is not known here"):
-        Wanted.of("pods", "--chunk-size=5")
+    with pytest.raises(ValueError, match="--chunk-size=5 is not supported here"):
+        Selection.of("pods", "--chunk-size=5")

@@ -73,7 +73,7 @@ def test_ten_rotations_and_an_eviction_of_the_certificate_program_cost_no_job_it
             # Next to the program in its Pod, which takes part: two that do the same do no harm.
             subprocess.run(rotate, cwd=REPOSITORY, check=True, capture_output=True)
             before.append(another(installed, before[-1]))
-        story.rolled_out(installed.own, "ultraserver-webhook-certs")
+        story.wait_for_rollout(installed.own, "ultraserver-webhook-certs")
     assert len(set().union(*before)) == 11
     assert load.lost == []
 

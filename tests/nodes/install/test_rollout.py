@@ -31,9 +31,9 @@ def test_another_version_goes_out_and_back(next_version: Installation) -> None:
     with jobs_keep_coming(installed.control_plane.kubeconfig, TEAM) as load:
         load.more(1)
         assert f"+          image: ultraserver-webhook:{OTHER}" in installed.run(INSTALL, "Upgrade")
-        assert story.serving(installed.own) == {f"ultraserver-webhook:{OTHER}"}
+        assert story.serving_images(installed.own) == {f"ultraserver-webhook:{OTHER}"}
         installed.run(INSTALL, "Roll back")
-        assert story.serving(installed.own) == {f"ultraserver-webhook:{NOW}"}
+        assert story.serving_images(installed.own) == {f"ultraserver-webhook:{NOW}"}
         load.more(1)
     assert load.lost == []
 

@@ -16,11 +16,11 @@ PROGRAMS = ("ultraserver-webhook-certs", "ultraserver-webhook", "ultraserver-pla
     150, "a new installation, and three rollouts of Pods that wait ten seconds before they end"
 )
 def test_helm_takes_over_upgrades_and_rolls_back_without_a_lost_admission(installed: Installation) -> None:
-    def gone(obj: Object) -> bool:
+    def removed_paths(obj: Object) -> bool:
         return NAMESPACE not in [each["metadata"]["name"] for each in obj["items"]]
 
     installed.run(INSTALL, "Uninstall")
-    installed.kubectl.wait_for(gone, "namespaces")
+    installed.kubectl.wait_for(removed_paths, "namespaces")
     installed.kubectl.run("apply", "-f", "-", stdin=chart.rendered())
     installed.wait_places()
     # The certificate program writes one configuration after the other.
@@ -36,7 +36,7 @@ def test_helm_takes_over_upgrades_and_rolls_back_without_a_lost_admission(instal
         ):
             installed.run(INSTALL, heading)
             for name in PROGRAMS:
-                story.rolled_out(installed.own, name)
+                story.wait_for_rollout(installed.own, name)
             load.more(5)
     assert load.lost == []
     assert installed.bundles() == before

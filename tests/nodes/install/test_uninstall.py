@@ -8,12 +8,12 @@ WIDE = "clusterroles,clusterrolebindings,priorityclasses,crds"
 
 
 def test_uninstalling_leaves_nothing_behind_and_jobs_pass(installed: Installation) -> None:
-    def gone(obj: Object) -> bool:
+    def removed_paths(obj: Object) -> bool:
         return NAMESPACE not in [each["metadata"]["name"] for each in obj["items"]]
 
     installed.run(INSTALL, "Uninstall")
     assert installed.dry_run() == (False, "")
-    installed.kubectl.wait_for(gone, "namespaces")
+    installed.kubectl.wait_for(removed_paths, "namespaces")
     shown = ("get", f"{KINDS},{WIDE}", "--all-namespaces", "-o", "name", "--show-kind")
     assert "ultraserver" not in installed.kubectl.run(*shown).stdout
     for name in (MUTATING, VALIDATING):

@@ -54,7 +54,7 @@ def plugins(started: tuple[RealPlane, dict[str, NeuronPlugin]]) -> dict[str, Neu
 def installed(real_plane: RealPlane, release_folder: Path) -> Kubectl:
     """A release, installed in its folder as the README says, and kubectl for its namespace."""
     type_in("README.md", "Install", release_folder, real_plane.kubectl)
-    return story.serves(real_plane.kubectl)
+    return story.wait_until_served(real_plane.kubectl)
 
 
 @pytest.fixture(scope="package", name="product")
@@ -76,7 +76,7 @@ def mended(plugins: dict[str, NeuronPlugin]) -> Iterator[dict[str, NeuronPlugin]
 @pytest.fixture
 def job(real_plane: RealPlane, installed: Kubectl, mended: dict[str, NeuronPlugin], here: Kubectl) -> Job:
     """A job of a namespace of its own, not yet created; all nodes have all their devices."""
-    story.all_offered(installed, mended)
+    story.wait_for_all_devices(installed, mended)
     return Job(here, real_plane)
 
 

@@ -95,7 +95,7 @@ class Job:
         """
 
         def name(obj: Object) -> str:
-            return "".join(pod["metadata"]["name"] for pod in story.newest(obj)[:1])
+            return "".join(pod["metadata"]["name"] for pod in story.newest_first(obj)[:1])
 
         def there(stored: Object) -> bool:
             return name(stored) not in {"", other_than}
@@ -192,7 +192,7 @@ class Job:
 
     def ended(self) -> Object:
         """Returns the pod of its launcher, once it has ended, well or not."""
-        return story.ended(self.kubectl, self.name)
+        return story.wait_for_end(self.kubectl, self.name)
 
     def ranks(self) -> list[dict[str, str]]:
         """Returns the output of each rank: ``host`` and its variables."""

@@ -74,7 +74,7 @@ def without_placement(cluster: Cluster) -> bool:
     if {"name": GATE} in cluster.job()["spec"].get("schedulingGates", ()):
         return False
     cluster.here.create(mpijob(2))
-    for pod in story.placed(cluster.here, "train", 2):
+    for pod in story.wait_for_workers(cluster.here, "train", 2):
         assert nodes.SERVER_ID_2 not in pod["spec"]["nodeSelector"]
     return True
 
@@ -84,7 +84,7 @@ def whole(cluster: Cluster) -> bool:
     if {"name": GATE} not in cluster.job()["spec"].get("schedulingGates", ()):
         return False
     cluster.here.create(mpijob(2))
-    for pod in story.placed(cluster.here, "train", 2):
+    for pod in story.wait_for_workers(cluster.here, "train", 2):
         assert nodes.SERVER_ID_2 in pod["spec"]["nodeSelector"]
     return base(cluster) and forged(cluster) == (True, True)
 

@@ -28,7 +28,7 @@ def driven(
     real_plane: RealPlane, installed: Kubectl, plugins: dict[str, NeuronPlugin], here: Kubectl
 ) -> Iterator[set[str]]:
     """A pair of nodes with the DRA driver in place of the device plugin, for one test."""
-    story.all_offered(installed, plugins)
+    story.wait_for_all_devices(installed, plugins)
     names, neuron = list(plugins)[PAIR:], nodes.device_class()
     for name in names:
         plugins[name].stop()
@@ -36,7 +36,7 @@ def driven(
         installed.create(neuron)
         drivers = [NeuronDriver(real_plane.nodes[name]) for name in names]
         for name in names:
-            story.offered(installed, name, RESOURCE, 0)
+            story.wait_for_devices(installed, name, RESOURCE, 0)
         installed.wait_for(lambda obj: len(obj["items"]) == len(names), *SLICES)
         yield set(names)
         here.run("delete", "mpijobs", "--all", "--cascade=foreground")
@@ -58,8 +58,10 @@ def test_a_job_with_claims_runs_next_to_one_with_requests_and_has_the_mode_by_cd
         here.create(mpijob(PAIR, name=name, claim=template, launcher_spec=LAUNCHER))
     on, modes = {}, {}
     for name in (CLAIMS, REQUESTS):
-        on[name] = {pod["spec"]["nodeName"] for pod in story.placed(here, name, PAIR)}
+        on[name] = {pod["spec"]["nodeName"] for pod in story.wait_for_workers(here, name, PAIR)}
         modes[name] = here.run("exec", f"{name}-worker-0", "--", "printenv", MODE, check=False).stdout.strip()
     assert on == {CLAIMS: driven, REQUESTS: set(plugins) - driven}
     assert modes == {CLAIMS: VERTICAL, REQUESTS: ""}
-    assert {name: story.ended(here, name)["status"]["phase"] for name in on} == dict.fromkeys(on, "Succeeded")
+    assert {name: story.wait_for_end(here, name)["status"]["phase"] for name in on} == dict.fromkeys(
+        on, "Succeeded"
+    )

@@ -44,7 +44,7 @@ def test_a_launcher_waits_for_workers_logs_failures_and_continues_after_a_repair
     # The kubelet (1.36.3, devicemanager) crashes if devices go while it admits a Pod that uses them.
     job.kubectl.wait_for(lambda pod: pod["status"].get("phase") == "Running", "pod", late)
     mended[lacking].offer(DEVICES - 1)
-    story.offered(job.kubectl, lacking, RESOURCE, DEVICES - 1)
+    story.wait_for_devices(job.kubectl, lacking, RESOURCE, DEVICES - 1)
     made_anew(job, late)
     waits(job, 3, f"{late} needs a node in ")
     job.touch(SSHD, *prompt)

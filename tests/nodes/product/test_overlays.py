@@ -48,7 +48,7 @@ def settled(cluster: Cluster, parts: list[Object]) -> None:
     """Waits until what was applied is what runs: every Deployment, every table, every registration."""
     for kind, name in map(identity, parts):
         if kind == "Deployment":
-            story.rolled_out(cluster.own, name)
+            story.wait_for_rollout(cluster.own, name)
     (tables,) = (one["data"] for one in parts if identity(one) == ("ConfigMap", "ultraserver-webhook-rules"))
     wait_for_table(cluster.own, tables)
 
@@ -99,7 +99,7 @@ def cluster(plain: Kubectl, here: Kubectl) -> Iterator[Cluster]:
 def test_a_recommended_value_on_a_running_installation_has_the_documented_effect(
     overlay: str, cluster: Cluster, release_folder: Path, mended: dict[str, NeuronPlugin]
 ) -> None:
-    story.all_offered(cluster.own, mended)
+    story.wait_for_all_devices(cluster.own, mended)
     if overlay not in {"", "failclosed"}:
         assert not SAYS[overlay](cluster)
     before = {*map(identity, objects(release_folder))}

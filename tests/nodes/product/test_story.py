@@ -26,7 +26,7 @@ def table(title: str, log: str) -> list[list[str]]:
 @pytest.fixture
 def demo(installed: Kubectl, real_plane: RealPlane, plugins: dict[str, NeuronPlugin]) -> Iterator[Job]:
     """The README's job, applied."""
-    story.all_offered(installed, plugins)
+    story.wait_for_all_devices(installed, plugins)
     inside = installed.in_namespace("default")
     inside.run("apply", "-f", str(story.JOB))
     yield Job(inside, real_plane)

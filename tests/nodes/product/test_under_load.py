@@ -43,7 +43,7 @@ def test_pods_come_up_in_a_namespace_with_a_quota(product: Product) -> None:
         with product.load("restart within a quota") as load:
             for name in (NAME, f"{NAME}-certs"):
                 product.own.run("rollout", "restart", f"deployment/{name}")
-                story.rolled_out(product.own, name)
+                story.wait_for_rollout(product.own, name)
     finally:
         product.own.run("delete", *quota)
     assert load.lost == []

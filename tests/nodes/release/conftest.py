@@ -19,5 +19,5 @@ def bare(
     folder = tmp_path_factory.mktemp("release")
     (job,) = (path for path in product.archives() if path.stem == "job")
     with story.plane(folder, [job], count=2) as (running, _):
-        story.all_offered(running.kubectl, running.nodes)
+        story.wait_for_all_devices(running.kubectl, running.nodes)
         yield running

@@ -60,7 +60,7 @@ def test_an_upgrade_from_the_release_before_and_the_way_back_lose_no_admission(
     until(lambda: places(bare.kubeconfig, "default"), "a job that the release before places")
     inside.create(lasting("suspended", suspend=True))
     inside.create(lasting("running"))
-    before = restarts(story.placed(inside, "running", 2))
+    before = restarts(story.wait_for_workers(inside, "running", 2))
     inside.create(lasting("waiting"))
     inside.wait_for(lambda pods: len(pods["items"]) == 2, "pods", "-l", story.of_job("waiting", "worker"))
     uids = waits(inside, "waiting")
@@ -70,23 +70,25 @@ def test_an_upgrade_from_the_release_before_and_the_way_back_lose_no_admission(
         load.more(20)
         for person in (new, old, new):
             person.types(APPLY)
-            assert story.serving(bare.kubectl) == {person.serves}
+            assert story.serving_images(bare.kubectl) == {person.serves}
             load.more(20)
     sys.stderr.write(f"upgrade, back, upgrade: {load}\n")
     assert load.lost == []
 
     assert specs(inside) == stored
-    assert restarts(story.placed(inside, "running", 2)) == before
+    assert restarts(story.wait_for_workers(inside, "running", 2)) == before
     assert waits(inside, "waiting") == uids
     inside.run("delete", "mpijob", "running")
-    assert {pod["metadata"]["uid"] for pod in story.placed(inside, "waiting", 2)} == {*uids}
+    assert {pod["metadata"]["uid"] for pod in story.wait_for_workers(inside, "waiting", 2)} == {*uids}
     inside.run("delete", "mpijob", "waiting")
     inside.run(
         "patch", "mpijob", "suspended", "--type=merge", "-p", '{"spec": {"runPolicy": {"suspend": false}}}'
     )
-    assert all(OPENED in pod["metadata"]["annotations"] for pod in story.placed(inside, "suspended", 2))
+    assert all(
+        OPENED in pod["metadata"]["annotations"] for pod in story.wait_for_workers(inside, "suspended", 2)
+    )
     inside.run("delete", "mpijob", "suspended")
     own = bare.kubectl.in_namespace(story.NAMESPACE)
     wait_for_table(own, own.get_json(*CONFIG)["data"])
     inside.create(lasting("new"))
-    assert all(OPENED in pod["metadata"]["annotations"] for pod in story.placed(inside, "new", 2))
+    assert all(OPENED in pod["metadata"]["annotations"] for pod in story.wait_for_workers(inside, "new", 2))

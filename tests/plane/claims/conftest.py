@@ -69,8 +69,13 @@ def whole_fleet(
     plugin, driver = dict(list(names.items())[:HALF]), dict(list(names.items())[HALF:])
     served, both = list(plugin.values())[LAST][nodes.SERVER_ID_4], list(plugin)[BOTH:LAST]
     plugin = {name: labels for name, labels in plugin.items() if name not in both}
-    shared = nodes.driven(made[BOTH:LAST], plugin=True)
-    made = made[:BOTH] + shared + nodes.driven(made[LAST:HALF], nodes.DEVICE) + nodes.driven(made[HALF:])
+    shared = nodes.with_driver(made[BOTH:LAST], plugin=True)
+    made = (
+        made[:BOTH]
+        + shared
+        + nodes.with_driver(made[LAST:HALF], nodes.DEVICE)
+        + nodes.with_driver(made[HALF:])
+    )
     folder = tmp_path_factory.mktemp("claims")
     with staged(folder, "claims", made, plane=ClaimsPlane) as stage:
         stage.plane.kubectl.create(nodes.device_class(NEURON))

@@ -11,7 +11,7 @@ from testbed.mpijob import mpijob
 from testbed.plane import nodes
 from testbed.plane.placement import NAMESPACE
 from testbed.plane.plugin import eventually, previewed
-from testbed.plane.previews import answering, previews
+from testbed.plane.previews import previews, wait_until_served
 from tests.plane.bound import wait_count
 from tests.plane.claims.conftest import Fleet
 from tests.plane.claims.pods import GROUP, units, vllm
@@ -23,7 +23,7 @@ def served(whole_fleet: Fleet, passed_on: None) -> Iterator[None]:
     assert passed_on is None
     stage = whole_fleet.driver
     with previews(stage.plane, NAMESPACE, stage.rules) as inside:
-        answering(inside)
+        wait_until_served(inside)
         yield
 
 

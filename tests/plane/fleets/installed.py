@@ -46,7 +46,7 @@ def installed(
         if away:
             until(lambda: _refused(inside), "a refusal, as no program answers")
         for name in () if away else ("mpijobs", "verify"):
-            webhook.asked(inside, {f"{name}.ultraserver-webhook.io"}, webhook.PROBE)
+            webhook.wait_until_called(inside, {f"{name}.ultraserver-webhook.io"}, webhook.PROBE)
         yield {hook["name"] for hook in hooks}
     finally:
         for configuration in matching:

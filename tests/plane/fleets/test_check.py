@@ -27,7 +27,7 @@ from testbed.plane.jobs import end, together
 from testbed.plane.kubectl import Kubectl, Object
 from testbed.plane.placement import NAMESPACE
 from testbed.plane.plugin import account, eventually, plugin
-from testbed.plane.previews import runs
+from testbed.plane.previews import mark_running
 from testbed.plane.webhook import NAME, RunningWebhook
 from testbed.release.pyz import write
 from testbed.waiting import until
@@ -108,7 +108,7 @@ def installed(plane: ControlPlane, nothing: Kubectl, passed_on: None) -> Iterato
     before = Path(shutil.copytree(rules, plane.folder / "previews"))
     previews, port = served.start(plane, before)
     ports = {NAME: int(running.url.rpartition(":")[2]), served.NAME: port}
-    parts = managers.at(chart.objects(), running.url, running.ca)
+    parts = managers.on_loopback(chart.objects(), running.url, running.ca)
     for part in parts:
         if part["metadata"]["name"] in ports and part["kind"] == "Deployment":
             (container,) = part["spec"]["template"]["spec"]["containers"]
@@ -128,9 +128,9 @@ def installed(plane: ControlPlane, nothing: Kubectl, passed_on: None) -> Iterato
     (pod,) = [value["metadata"]["name"] for value in pods if "serving" in str(value["metadata"]["labels"])]
     made = Installed(plane, nothing, running, tls, pod)
     for serving in pods:
-        runs(home, serving["metadata"]["name"])
+        mark_running(home, serving["metadata"]["name"])
     program = placement.start(plane, "leader")
-    webhook.asked(nothing, {f"mpijobs.{NAME}.io"}, webhook.PROBE)
+    webhook.wait_until_called(nothing, {f"mpijobs.{NAME}.io"}, webhook.PROBE)
     yield made
     for left in [
         one

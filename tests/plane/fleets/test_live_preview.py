@@ -18,7 +18,7 @@ from testbed.plane.jobs import end, text, together
 from testbed.plane.kubectl import Kubectl, Object
 from testbed.plane.nodes import INSTANCE_TYPE
 from testbed.plane.plugin import account, plugin, previewed
-from testbed.plane.previews import answering, previews
+from testbed.plane.previews import previews, wait_until_served
 from testbed.plane.webhook import RunningWebhook
 from testbed.waiting import until
 from tests.docs.blocks import blocks_of
@@ -49,7 +49,7 @@ class Live(NamedTuple):
         new = self.rules.with_suffix(".new")
         new.write_text(rows, encoding="utf-8")
         new.replace(self.rules)  # at once, like a kubelet: the service may read a file that is half written
-        answering(self.home, load_installed(self.rules, placement=False).revision)
+        wait_until_served(self.home, load_installed(self.rules, placement=False).revision)
 
 
 def of_another_type(_: Object) -> Patch:

@@ -43,13 +43,13 @@ def test_only_namespaces_that_ask_and_jobs_that_ask_are_sent(
     with installed(plane, running, OPT_IN) as hooks:
         assert is_placed(enabled)
         assert is_placed(true)
-        before = webhook.requests(plane.kubectl, *hooks)
+        before = webhook.call_count(plane.kubectl, *hooks)
         assert not any(is_placed(enabled, inject=word) for word in keys.OFF)
         assert not is_placed(plain)
         assert not is_placed(off, inject="true")
-        assert webhook.requests(plane.kubectl, *hooks) == before, "no webhook was called"
+        assert webhook.call_count(plane.kubectl, *hooks) == before, "no webhook was called"
         assert is_placed(plain, inject="true")
-        assert webhook.requests(plane.kubectl, *hooks) == before + 2, "to mutate, and to verify"
+        assert webhook.call_count(plane.kubectl, *hooks) == before + 2, "to mutate, and to verify"
         labelled = mpijob()
         labelled["metadata"]["labels"] = {keys.INJECT: "enabled"}
         assert "nodeSelector" in tried(plain, labelled)[0]["spec"]

@@ -87,14 +87,14 @@ def test_what_is_sent_is_what_may_be_changed(
 ) -> None:
     people = namespace()
     with installed(plane, running, values) as hooks:
-        before = {name: webhook.requests(plane.kubectl, name) for name in hooks}
+        before = {name: webhook.call_count(plane.kubectl, name) for name in hooks}
         people.create(a_day())
         people.run("create", "job", "nightly", "--from=cronjob/nightly")
         system = plane.kubectl.in_namespace("kube-system")
         system.create(named("v1/Pod", "addon", spec(1), namespace="kube-system"))
         try:
             people.wait_for(lambda obj: len(obj["items"]) >= sum(PODS.values()), "pods")
-            after = {name: webhook.requests(plane.kubectl, name) for name in hooks}
+            after = {name: webhook.call_count(plane.kubectl, name) for name in hooks}
         finally:
             system.delete("pod", "addon", at_once=True)
     count = {name.partition(".")[0]: after[name] - before[name] for name in hooks}

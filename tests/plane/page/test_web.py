@@ -13,7 +13,7 @@ from testbed import chart
 from testbed.plane.controlplane import ControlPlane
 from testbed.plane.kubectl import Kubectl
 from testbed.plane.plugin import account, page, plugin
-from testbed.plane.previews import NAME, answering, previews
+from testbed.plane.previews import NAME, previews, wait_until_served
 from testbed.waiting import until
 from tests.docs.blocks import blocks_of
 from tests.plane.page.person import EXAMPLE, PLACED, answered, ask, console, sentences
@@ -26,7 +26,7 @@ def served(control_plane: ControlPlane, passed_on: None) -> Iterator[Kubectl]:
     """Kubectl of an administrator in the namespace of an installation, with its previews."""
     assert passed_on is None
     with previews(control_plane, chart.NAME) as inside:
-        answering(inside)
+        wait_until_served(inside)
         yield inside
 
 

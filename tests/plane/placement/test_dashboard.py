@@ -75,7 +75,7 @@ def test_prometheus_has_data_for_every_panel(stage: Stage, tmp_path: Path) -> No
     stage.apply("train", 4)
     stage.wait(all_whole)
     plane, metrics = stage.plane, f"--metrics-port={of_webhook}"
-    running = webhook.start(plane.programs, tmp_path / "webhook", name="measured", more=[metrics])
+    running = webhook.start(plane.programs, tmp_path / "webhook", name="measured", options=[metrics])
     own = install(plane, "dashboard", tmp_path)
     certs = own.command("run", metrics_host="127.0.0.1", metrics_port=of_certs)
     scraping = prometheus(tmp_path, port, [of_webhook, of_placement, of_certs])

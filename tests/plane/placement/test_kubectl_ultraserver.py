@@ -18,7 +18,7 @@ from testbed.experiment.judge import all_whole
 from testbed.experiment.stage import ACCOUNT, NAMESPACE, TEAMS, Stage
 from testbed.mpijob import mpijob
 from testbed.plane.plugin import eventually, previewed, texts
-from testbed.plane.previews import answering, previews
+from testbed.plane.previews import previews, wait_until_served
 from testbed.plane.process import free_ports
 from testbed.waiting import until
 from webhook.app import create_app
@@ -116,7 +116,7 @@ def served(stage: Stage, passed_on: None) -> Iterator[None]:
     """The installation's preview service."""
     assert passed_on is None
     with previews(stage.plane, NAMESPACE, stage.rules) as inside:
-        answering(inside)
+        wait_until_served(inside)
         yield
 
 
