@@ -139,9 +139,9 @@ def secret(stored: PairSecret, files: Mapping[str, bytes], times: Mapping[str, d
     data = {key: base64.b64encode(value).decode() for key, value in files.items()}
     document["data"] = (document.get("data") or {}) | data
     annotations = document["metadata"].get("annotations") or {}
-    others = {key: value for key, value in annotations.items() if key not in times}
+    kept_annotations = {key: value for key, value in annotations.items() if key not in times}
     noted_time = {key: instant.isoformat() for key, instant in times.items() if instant}
-    document["metadata"]["annotations"] = others | noted_time
+    document["metadata"]["annotations"] = kept_annotations | noted_time
     return document
 
 

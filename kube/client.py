@@ -92,7 +92,7 @@ class KubernetesApi(RestApi):
 
 
 def _event(line: bytes) -> Object:
-    """Returns the event in a line. `loaded` reads what orjson refuses, such as bytes that are not UTF-8."""
+    """Returns the event in a line. `parse_json` reads what orjson refuses, such as other bytes than UTF-8."""
     try:
         event: Object = orjson.loads(line)
     except orjson.JSONDecodeError:

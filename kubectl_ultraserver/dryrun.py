@@ -64,9 +64,15 @@ class DryRun:
     def covers(self, hook: Object) -> bool:
         """Returns whether a webhook's rules match the creation of this object, in any version of its API."""
         group, plural = self.resource
-        wanted = {"apiGroups": {group, "*"}, "resources": {plural, "*", "*/*"}, "operations": {"CREATE", "*"}}
+        accepted = {
+            "apiGroups": {group, "*"},
+            "resources": {plural, "*", "*/*"},
+            "operations": {"CREATE", "*"},
+        }
         rules = maps_at(hook, "rules")
-        return any(all(values & {*(rule.get(key) or ())} for key, values in wanted.items()) for rule in rules)
+        return any(
+            all(values & {*(rule.get(key) or ())} for key, values in accepted.items()) for rule in rules
+        )
 
     def exclusion(self, hook: Object) -> str:
         """Returns which selector of a webhook excludes the object; empty if no selector is known to do so."""
@@ -91,7 +97,7 @@ def explain(dry: DryRun) -> list[Finding]:
         problem = messages.other_tables(", ".join(sorted(stored_tables)), table)
         return [Finding("webhook", NAME, problem, differences, messages.WAIT_FOR_TABLE)]
     if not stored_tables and (denials or differences):
-        return list(_explain_no_change(dry, messages.though(refuse=bool(denials))))
+        return list(_explain_no_change(dry, messages.contrary_to_table(refuse=bool(denials))))
     other_hooks = ", ".join(text_at(hook, "name") for hook in dry.matching_hooks(ours=False))
     problem = messages.OTHER_WRITER
     return [Finding("webhook", other_hooks or "unknown", problem, differences)] if differences else []

@@ -178,7 +178,7 @@ def not_scheduled(scheduler: str, *, new: bool) -> str:
 
 
 def room(units: Sequence[str]) -> str:
-    places = " ".join(units) or "where the others are"
+    places = " ".join(units) or "where its other workers are"
     return f"there are enough nodes and devices for it: {places}; the job's pods wait for another reason"
 
 
@@ -276,7 +276,7 @@ differs: Final = "{}: {}, not {}".format
 not_served: Final = "it serves no {} of {}; is the CRD installed?".format
 
 
-def though(*, refuse: bool) -> str:
+def contrary_to_table(*, refuse: bool) -> str:
     return f"though the rule table would {'refuse' if refuse else 'change'} it"
 
 

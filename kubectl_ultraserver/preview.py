@@ -45,7 +45,7 @@ class Previewer(Lister):
 
         Raises:
             UnreadableError: The file has no objects, or cannot be read.
-            OffError: The service does not answer.
+            UnavailableError: The service does not answer.
             ApiError: The API server does not answer, or refuses to list objects.
         """
         parameters = {"default_namespace": self.namespace, **({"namespace": namespace} if namespace else {})}
@@ -118,7 +118,9 @@ class Previewer(Lister):
         """The values of priority classes by name. The default class is also there with an empty name."""
         classes = self._readable("/apis/scheduling.k8s.io/v1/priorityclasses")
         rows = [(name_of(item), number_at(item, "value"), item.get("globalDefault")) for item in classes]
-        return {key: value for name, value, default in rows for key in (name, *([""] if default else []))}
+        return {
+            key: value for name, value, is_default in rows for key in (name, *([""] if is_default else []))
+        }
 
 
 def preview_lines(dry: DryRun, findings: list[Finding], fit: Fit | None, *, total: int) -> Iterator[str]:

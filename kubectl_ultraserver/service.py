@@ -31,7 +31,7 @@ def service_state(api: RestApi) -> Object:
     """Returns the service's state: its release, and the revision of its table.
 
     Raises:
-        OffError: The service does not answer.
+        UnavailableError: The service does not answer.
     """
     status, answer = api.call("GET", f"{SERVICE}/readyz")
     if status != HTTPStatus.OK:
@@ -43,8 +43,8 @@ def ask(api: RestApi, text: bytes, **parameters: str) -> bytes:
     """Returns the preview of documents; docs/preview.md has the parameters.
 
     Raises:
-        OffError: The service does not answer.
-        RefusedError: The service cannot read a document.
+        UnavailableError: The service does not answer.
+        BadDocumentError: The service cannot read a document.
     """
     query = {name.replace("_", "-"): value for name, value in parameters.items()}
     path = with_query(f"{SERVICE}/v1/preview", **query)
@@ -61,7 +61,7 @@ def item_of(api: RestApi, obj: Object, **parameters: str) -> Object:
     """Returns the service's preview of an object: an item of ``webhook/preview/preview.schema.json``.
 
     Raises:
-        OffError: The service does not answer, or cannot read the object.
+        UnavailableError: The service does not answer, or cannot read the object.
     """
     try:
         answer = parse_json(ask(api, json.dumps(obj).encode(), format="json", **parameters))

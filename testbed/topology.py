@@ -69,6 +69,6 @@ def write(device: Path, sysfs: Mapping[str, str]) -> None:
     """Writes files that may be read at the same time: each value at once, and the mode after the ids."""
     device.mkdir(parents=True, exist_ok=True)
     for file in sorted(sysfs, key="ultraserver_mode".__eq__):
-        fresh = device.with_name(f"{device.name}.new")
-        fresh.write_text(f"{sysfs[file]}\n", encoding="utf-8")
-        fresh.replace(device / file)
+        new_file = device.with_name(f"{device.name}.new")
+        new_file.write_text(f"{sysfs[file]}\n", encoding="utf-8")
+        new_file.replace(device / file)

@@ -115,11 +115,11 @@ def operators(kinds: Collection[str], programs: Sequence[Program], *, kueue: boo
 
 def _runs(name: str, effect: str, programs: Sequence[Program], link: str) -> Iterator[Line]:
     """Yields whether a Deployment runs an image with this name."""
-    running = sorted((item for item in programs if item.name == name), key=lambda item: -item.ready)
-    if not running:
+    matches = sorted((item for item in programs if item.name == name), key=lambda item: -item.ready)
+    if not matches:
         remedy = "install it, except if it runs with another image or outside the cluster"
         yield Line(WARN, f"no Deployment has an image {name}: no {effect}", remedy, link)
-    for item in running[:1]:
+    for item in matches[:1]:
         text = f"{name} {item.version} is {item.where}, with {item.ready} of {item.wanted} pods ready"
         remedy = f"kubectl -n {item.where.partition('/')[0]} describe pods; until then no {effect}"
         yield Line(PASS if item.ready else FAIL, text, remedy, link)

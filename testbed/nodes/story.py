@@ -75,7 +75,7 @@ def wait_until_served(kubectl: Kubectl) -> Kubectl:
     return namespace
 
 
-def wait_for_rollout(own: Kubectl, name: str) -> None:
+def wait_for_rollout(namespace: Kubectl, name: str) -> None:
     """Waits until all Pods of a Deployment have its present template and are available.
 
     Raises:
@@ -83,12 +83,12 @@ def wait_for_rollout(own: Kubectl, name: str) -> None:
     """
 
     def complete(deployment: Object) -> bool:
-        wanted, status = deployment["spec"]["replicas"], deployment.get("status", {})
+        replicas, status = deployment["spec"]["replicas"], deployment.get("status", {})
         observed = status.get("observedGeneration", 0) >= deployment["metadata"]["generation"]
         counts = ("replicas", "updatedReplicas", "availableReplicas")
-        return observed and {status.get(count, 0) for count in counts} == {wanted}
+        return observed and {status.get(count, 0) for count in counts} == {replicas}
 
-    own.wait_for(complete, "deployment", name, timeout=SECONDS)
+    namespace.wait_for(complete, "deployment", name, timeout=SECONDS)
 
 
 def serving_images(kubectl: Kubectl) -> set[str]:
@@ -100,9 +100,9 @@ def serving_images(kubectl: Kubectl) -> set[str]:
     }
 
 
-def tag(running: RealPlane, image: str, name: str) -> None:
+def tag(real_plane: RealPlane, image: str, name: str) -> None:
     """Adds another name to an image on every node."""
-    for node in running.nodes.values():
+    for node in real_plane.nodes.values():
         node.ctr("images", "tag", "--force", image, name)
 
 

@@ -116,10 +116,10 @@ class Load:
 
     def __str__(self) -> str:
         """Returns the numbers of docs/operations.md: admissions, failed, unmutated, seconds."""
-        done = self.admissions
-        numbers = f"{len(done)} admissions, {len(self.failed)} failed, {len(self.unmutated)} unmutated"
-        end = max((admission.at + admission.seconds for admission in done), default=0.0)
-        slowest = max((admission.seconds for admission in done), default=0.0)
+        answered = self.admissions
+        numbers = f"{len(answered)} admissions, {len(self.failed)} failed, {len(self.unmutated)} unmutated"
+        end = max((admission.at + admission.seconds for admission in answered), default=0.0)
+        slowest = max((admission.seconds for admission in answered), default=0.0)
         return f"{numbers}, {end:.0f} s, the slowest {slowest:.2f} s"
 
 

@@ -84,9 +84,9 @@ def eventually(inside: Kubectl, words: list[str], condition: Callable[[Any], obj
 
     def satisfied() -> Any:
         nonlocal text
-        done = _run_here([*words, *options])
-        assert done.exit_code < FAILED, done.output
-        text = done.stdout
+        result = _run_here([*words, *options])
+        assert result.exit_code < FAILED, result.output
+        text = result.stdout
         answer = json.loads(text)
         return answer if condition(answer) else None
 

@@ -52,10 +52,10 @@ def stale() -> str:
     about = folder(product.version()) / ABOUT
     if not about.is_file():
         return "there is no release of this checkout: make release"
-    made = json.loads(about.read_text(encoding="utf-8"))
+    existing = json.loads(about.read_text(encoding="utf-8"))
     try:
         with source.checkout() as now:
-            if made.get("installed") == installed(now):
+            if existing.get("installed") == installed(now):
                 return ""
         way_out = "make release DIRTY=1" if source.changes() else "make release"
     except source.ReleaseError as error:
@@ -108,8 +108,8 @@ class Writer:
     def provenance(self) -> None:
         """Writes the provenance of all files."""
         dirty = self._state.tree != source.source_of(self._state.commit).tree
-        made = provenance.statement(self._out.iterdir(), self.archives(), self._state, dirty=dirty)
-        (self._out / provenance.NAME).write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
+        document = provenance.statement(self._out.iterdir(), self.archives(), self._state, dirty=dirty)
+        (self._out / provenance.NAME).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
     def about(self) -> None:
         """Writes the version, the commit, and Git's names of the installed files."""

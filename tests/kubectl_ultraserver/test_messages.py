@@ -121,7 +121,7 @@ TEXTS = [
         "is waiting: R: text (it ended before with exit code 1: Error)",
     ),
     (messages.container_ended(1, "Error", ""), "ended with exit code 1: Error"),
-    (messages.though(refuse=True), "though the rule table would refuse it"),
+    (messages.contrary_to_table(refuse=True), "though the rule table would refuse it"),
     (messages.refused("why", ours=False), "refuses it: why"),
     (
         messages.refused("why", ours=True),

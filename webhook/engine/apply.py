@@ -151,7 +151,7 @@ def _fire(match: MatchingRule, progress: Progress) -> RuleOutcome:
         _add_warnings(match, progress)
     progress.fired_rules.add(rule.name)
     denials = [Message(rule.name, render(rule.deny, match.values))] if rule.deny else []
-    if not incomplete_merges or all(merge.is_clean for merge in incomplete_merges):
+    if not incomplete_merges or all(merge.has_all_values for merge in incomplete_merges):
         progress.clean_rules.add(rule.name)
     warnings: list[Message] = []
     for merge in incomplete_merges:

@@ -78,8 +78,8 @@ class Merge:
     set_paths: list[Path] | None = None
 
     @property
-    def is_clean(self) -> bool:
-        """Whether the template now has the whole fragment."""
+    def has_all_values(self) -> bool:
+        """Whether the template has all values of the fragment, except lists that are `refused`."""
         return not self.missing and (not self.conflicts or self.on_conflict is OnConflict.OVERRIDE)
 
     def apply(self, old: Json, fragment: Json, path: Path = ()) -> Json:

@@ -138,7 +138,7 @@ def main() -> None:
         before = Source(options.before, options.before).export(folder / "before")
         patches = [patch(webhook.REPOSITORY, folder / "go-now"), patch(before, folder / "go-before")]
         source = str(Path(__file__).with_name("main.go"))
-        golang.find(folder / "go", say).output("build", "-o", str(program), source, folder=folder)
+        golang.find_toolchain(folder / "go", say).output("build", "-o", str(program), source, folder=folder)
         with (
             Storage(folder / "plane", say=say) as plane,
             registered(plane, folder / "certificates", program, patches) as names,
