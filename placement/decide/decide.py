@@ -139,9 +139,8 @@ class _DecisionMaker:
         self._preemptions.follow(by_key, self._scene.pods, self._memory.preemption)
         jobs.sort(key=lambda job: self._order(job, shares))
         self._ends.add(jobs)
-        self._current_jobs = {
-            job.key[0]: job.key for job in jobs if self._has_time(job) and not job.is_settled
-        }
+        lacking_jobs = (job.key for job in jobs if self._has_time(job) and not job.is_settled)
+        self._current_jobs = {key[0]: key for key in lacking_jobs}
         for job in jobs:
             try:
                 self._consider(job)
@@ -156,8 +155,8 @@ class _DecisionMaker:
         """
         age_start = self._age_start(job)
         urgency = shares.urgency(job.key[0], self._now - age_start)
-        waits, later = not self._preemptions.preempts(job), not self._goes_first(job)
-        return later, -job.priority, waits, -urgency, age_start, job.created, job.key
+        has_units, preempts = self._goes_first(job), self._preemptions.preempts(job)
+        return not has_units, -job.priority, not preempts, -urgency, age_start, job.created, job.key
 
     def _age_start(self, job: Job) -> datetime:
         """Returns when the age of a job begins: from then on it exists and could have been admitted.
@@ -379,18 +378,14 @@ class _DecisionMaker:
         return unstarted if job.unbound_workers and self._now - unsettled.since >= self._tuning.bound else ()
 
     def _evict(self, job: Job, pods: tuple[Member, ...], why: str) -> None:
-        failure = self._next_memory.failures.get(
-            job.key, Failure(0, self._now - self._tuning.bound, frozenset())
-        )
-        topology = self._cluster.topology
-        is_new_failure = (
-            self._now - failure.at >= self._tuning.bound
-        )  # if not, a refused deletion is repeated
+        first = Failure(0, self._now - self._tuning.bound, frozenset())
+        failure, topology = self._next_memory.failures.get(job.key, first), self._cluster.topology
+        # If the last failure is more recent, this deletion repeats a refused deletion.
+        is_new_failure = self._now - failure.at >= self._tuning.bound
         if is_new_failure or failure.refused:
             pins = [member.pin for member in pods if member.pin and not member.pod.node]
             nodes = topology.node_names(job.place.unit, pins)
-            # If there are too many anti-affinity terms to examine, the first failure on these nodes is
-            # ignored.
+            # If anti-affinity terms are too many to examine, the first failure on these nodes is ignored.
             new_nodes = [topology.nodes[name] for name in nodes - self._next_memory.doubtful_nodes.keys()]
             is_at_fault = not self._cluster.repelling.is_unclear(new_nodes, job.key[0])
             self._next_memory.doubtful_nodes.update(dict.fromkeys(nodes, self._now))
@@ -398,9 +393,8 @@ class _DecisionMaker:
                 self._next_memory.failed_namespaces[job.key[0]] = self._now
         if is_new_failure:
             units = frozenset(member.unit for member in pods if member.unit is not None)
-            self._next_memory.failures[job.key] = Failure(
-                failure.count + is_at_fault, self._now, failure.units | units
-            )
+            count, units = failure.count + is_at_fault, failure.units | units
+            self._next_memory.failures[job.key] = Failure(count, self._now, units)
         why = messages.not_whole(self._tuning.bound, why)
         self._deletions.append(Deletion(job, tuple(member.pod for member in pods), why))
 
@@ -411,10 +405,8 @@ class _DecisionMaker:
         If it was deleted sooner, the namespace gets a debt of `Tuning.bound`. If a job had the reservation
         and no longer needs it, the namespace gets a debt of the time for which the job had the reservation.
         """
-        existing_jobs, unsettled = (
-            {job.key for job in jobs} | self._ended_numbers.keys(),
-            self._memory.unsettled,
-        )
+        existing_jobs = {job.key for job in jobs} | self._ended_numbers.keys()
+        unsettled = self._memory.unsettled
         needing_units = {waiting.job.key for waiting in self._waiting if waiting.shortage}
         needing_units |= {opening.job.key for opening in self._openings}
         if (reserved := self._memory.reserved_since) and reserved[0] not in needing_units:

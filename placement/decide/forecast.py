@@ -46,8 +46,8 @@ def forecast(
     unknown_jobs = set(jobs)
     reserved_starts = {key: start for key, start in _reserved_start(scene, decision) if key in unknown_jobs}
     ends = {key: end.at for key in decision.ends.admissions if (end := decision.ends.end(key))}
-    pauses = {failure.retry_time(scene.tuning) for failure in decision.memory.failures.values()}
-    pauses |= {scene.now + scene.tuning.bound for deletion in decision.deletions if deletion.preemptor}
+    retry_times = {failure.retry_time(scene.tuning) for failure in decision.memory.failures.values()}
+    retry_times |= {scene.now + scene.tuning.bound for deletion in decision.deletions if deletion.preemptor}
     ended_jobs = frozenset[JobKey]()
     for _ in range(max_decisions):
         for opening in decision.openings:
@@ -55,7 +55,7 @@ def forecast(
                 starts[opening.job.key] = Start(scene.now, after=tuple(sorted(ended_jobs)))
                 unknown_jobs.remove(opening.job.key)
             ends[opening.job.key] = decision.ends.latest_end(opening.job) - scene.tuning.bound
-        later_times = [time for time in (*ends.values(), *pauses) if time > scene.now]
+        later_times = [time for time in (*ends.values(), *retry_times) if time > scene.now]
         if not unknown_jobs or not later_times or not goes_on():
             break
         now = min(later_times)
@@ -64,8 +64,7 @@ def forecast(
         scene = _later_scene(scene, now, decision, ended_jobs)
         decision = scene.decision()
     for key, start in reserved_starts.items():
-        # A job loses its reservation if another job comes before it, for example because its namespace has
-        # fewer nodes.
+        # A job loses its reservation if a job of a namespace with fewer nodes comes before it, for example.
         if starts.get(key, Start(scene.now)).at <= start.at:
             starts[key] = starts.get(key, start)._replace(latest=start.latest)
     return starts

@@ -230,18 +230,14 @@ class Job:
             by_values = {
                 tuple(map(member.pod.labels.get, names)): member.pod.labels for member in self.workers
             }
-            selected = {
-                key for key, labels in by_values.items() if selects(term, namespace, namespace, labels)
-            }
+            examples = by_values.items()
+            selected = {key for key, labels in examples if selects(term, namespace, namespace, labels)}
             if not selected:
                 continue
             for pods in self.blocks.values() if term.key == self.place.unit else (self.workers,):
-                selected_pods = [
-                    member for member in pods if tuple(map(member.pod.labels.get, names)) in selected
-                ]
-                if selected_pods and any(
-                    term in member.pod.apart and selected_pods != [member] for member in pods
-                ):
+                avoided = [member for member in pods if tuple(map(member.pod.labels.get, names)) in selected]
+                owners = (member for member in pods if term in member.pod.apart)
+                if avoided and any(avoided != [owner] for owner in owners):
                     return messages.repels_itself(term.key)
         return None
 

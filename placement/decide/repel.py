@@ -106,15 +106,11 @@ class Repelling:
         """Returns the job of a pod that a job's term avoids; of the last pod if there are too many."""
         key, namespace = (job.key, term, value), job.key[0]
         if key not in self._avoided:
-            near = chain.from_iterable(
-                map(self.pods_by_node.__getitem__, self._topology.nodes_with(term.key, value))
-            )
+            nodes = self._topology.nodes_with(term.key, value)
+            near = chain.from_iterable(map(self.pods_by_node.__getitem__, nodes))
             label = next((item.key for item in term.labels or () if item.operator in POSITIVE), None)
-            candidates = [
-                member
-                for member in near
-                if label is None or not {label, HIDDEN}.isdisjoint(member.pod.labels)
-            ]
+            keys = {label, HIDDEN}
+            candidates = [pod for pod in near if label is None or not keys.isdisjoint(pod.pod.labels)]
             owner = self._first_selected(term, namespace, candidates)
             is_exhausted = self._comparisons[namespace] >= MOST_COMPARED
             self._avoided[key] = owner or (candidates[-1].key if candidates and is_exhausted else None)

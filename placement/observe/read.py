@@ -96,7 +96,7 @@ def read_pod(raw: Object) -> Pod | None:
     place, number, fault = None, 0, None
     try:
         place, number = read_place({"metadata": metadata, "spec": spec})
-        fault = _too_expensive(spec, metadata, gates) if place else None
+        fault = _limit_fault(spec, metadata, gates) if place else None
     except ContractError as error:
         fault = "place", str(error)
     claims = spec.get("resourceClaims") or () if place else ()
@@ -233,7 +233,7 @@ def _required(spec: Object, kind: str) -> Any:  # noqa: ANN401 - a list or a map
     return affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
 
 
-def _too_expensive(spec: Object, metadata: Object, gates: tuple[str, ...]) -> Fault | None:
+def _limit_fault(spec: Object, metadata: Object, gates: tuple[str, ...]) -> Fault | None:
     """Returns the fault of a worker that exceeds a limit; None if it exceeds no limit."""
     selector, tolerations = spec.get("nodeSelector") or {}, spec.get("tolerations") or ()
     terms = (_required(spec, "nodeAffinity") or {}).get("nodeSelectorTerms") or ()

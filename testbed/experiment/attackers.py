@@ -119,13 +119,8 @@ def attack(stage: Stage, names: list[str]) -> Iterator[list[int]]:
     for document in documents:
         _send(editor, counts, "POST", _path(document), document)
     with ThreadPoolExecutor(1) as pool, contextlib.ExitStack() as stack:
-        future = pool.submit(
-            _change_pods,
-            editor,
-            [document for document in documents if document["kind"] == "MPIJob"],
-            stop,
-            counts,
-        )
+        jobs = [document for document in documents if document["kind"] == "MPIJob"]
+        future = pool.submit(_change_pods, editor, jobs, stop, counts)
         stack.callback(future.result)
         stack.callback(stop.set)
         yield counts

@@ -313,14 +313,8 @@ def staged(  # noqa: PLR0913, PLR0917 - all that a stage is made of
         stack.enter_context(webhook.registered(control_plane.kubectl.in_namespace(TEAMS[0]), document))
         metadata_list = [node["metadata"] for node in fleet if node["kind"] == "Node"]
         labels = {metadata["name"]: metadata["labels"] for metadata in metadata_list}
-        stage = Stage(
-            control_plane,
-            connect(control_plane.kubeconfig),
-            labels,
-            policy=policy,
-            rules=rules,
-            claims=claims,
-        )
+        api = connect(control_plane.kubeconfig)
+        stage = Stage(control_plane, api, labels, policy=policy, rules=rules, claims=claims)
         if policy == "kueue":
             kueue.start(control_plane)
             kueue.queues(control_plane, *TEAMS)
