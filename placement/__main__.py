@@ -115,9 +115,9 @@ def run(**options: Any) -> None:  # noqa: ANN401 - click passes what is named ab
             raise click.ClickException(str(error)) from error
     loop = Loop(elector, passes, passes.set_leader, able=passes.is_fresh)
     loop.stop_on_signals()
-    with contextlib.ExitStack() as following:
+    with contextlib.ExitStack() as stack:
         for copy in copies:
-            following.enter_context(copy)
+            stack.enter_context(copy)
         loop.run()
     _log.info(messages.STOPPED)
 

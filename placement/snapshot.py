@@ -30,9 +30,9 @@ class Snapshot:
 
     release: str  # the release that took the snapshot
     taken: datetime
-    complete: bool  # whether all pods and claims could be listed
+    complete: bool  # whether the user could list all pods and claims
     units: Units
-    nodes: tuple[Node, ...]  # with their devices
+    nodes: tuple[Node, ...]  # the nodes with their devices
     pods: tuple[Pod, ...]
     ended: tuple[Ended, ...]
     # Each entry has a namespace, which may be empty, a name, and the object.

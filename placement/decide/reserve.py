@@ -144,8 +144,8 @@ class Reservation:
     job: JobKey
     units: tuple[str, ...]
     nodes: frozenset[str]
-    begin: datetime  # when the last of the units becomes free
-    is_assumed: bool  # whether this time depends on a job without a time limit
+    begin: datetime  # when the last unit becomes free
+    is_assumed: bool  # whether ``begin`` depends on a job without a time limit
     is_internal: bool  # whether it excludes only other jobs of the same namespace
     ends: Ends
 
