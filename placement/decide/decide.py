@@ -138,7 +138,7 @@ class _DecisionMaker:
         self._errors += self._losses.follow(by_key, self._memory)
         self._preemptions.follow(by_key, self._scene.pods, self._memory.preemption)
         jobs.sort(key=lambda job: self._order(job, shares))
-        self._ends.add(jobs)
+        self._ends.add(jobs, self._cluster.holders)
         lacking_jobs = (job.key for job in jobs if self._has_time(job) and not job.is_settled)
         self._current_jobs = {key[0]: key for key in lacking_jobs}
         for job in jobs:
@@ -174,12 +174,18 @@ class _DecisionMaker:
         return age_start + debt
 
     def _remember(self) -> Memory:
-        """Returns the memory for the next decision."""
+        """Returns the memory for the next decision.
+
+        If a namespace has the reservation for another of its jobs, while the former one still waits, its time
+        continues: otherwise two jobs of different priorities would owe nothing when they are deleted.
+        """
         reservation, reserved = self._cluster.reservation, self._memory.reserved_since
         if reservation is None:
             reserved = None
         elif reserved is None or reserved[0] != reservation.job:
-            reserved = reservation.job, self._now
+            waits = reserved and any(waiting.job.key == reserved[0] for waiting in self._waiting)
+            continues = waits and reserved and reserved[0][0] == reservation.job[0]
+            reserved = reservation.job, reserved[1] if reserved and continues else self._now
         return replace(
             self._next_memory,
             reserved_since=reserved,

@@ -80,18 +80,21 @@ class Ends:
         self._jobs: Mapping[JobKey, Job] = {}
         self._end_cache: dict[JobKey, End | None] = {}
 
-    def add(self, jobs: Iterable[Job]) -> None:
-        """Adds all jobs, and records the namespaces of jobs that have exceeded their time limits."""
+    def add(self, jobs: Iterable[Job], holders: Holders) -> None:
+        """Adds all jobs, and records the namespaces of jobs that have exceeded their time limits.
+
+        A deleted job keeps its admission while its pods still hold nodes: their grace period may be long.
+        """
         self._jobs = {job.key: job for job in jobs}
-        known, self.admissions = self.admissions, {}
+        known, ending = self.admissions, set(chain.from_iterable(holders.values())) - self._jobs.keys()
+        self.admissions = {key: admission for key, admission in known.items() if key in ending}
         for key, job in self._jobs.items():
-            if (since := job.admitted_at) is None:
-                continue
-            admission = known.get(key) or Admission(since, job.limit)
-            limit = admission.limit
-            self.admissions[key] = Admission(min(admission.since, since), limit)
-            if limit and self._now - self.admissions[key].since > limit + self._bound:
-                self.exceeded_limits[key[0]] = self._now
+            if (since := job.admitted_at) is not None:
+                admission = known.get(key) or Admission(since, job.limit)
+                self.admissions[key] = Admission(min(admission.since, since), admission.limit)
+        for (namespace, _), (since, limit) in self.admissions.items():
+            if limit and self._now - since > limit + self._bound:
+                self.exceeded_limits[namespace] = self._now
 
     def admit(self, job: Job) -> None:
         """Adds a job that is admitted now."""
@@ -117,7 +120,7 @@ class Ends:
     def end(self, key: JobKey) -> End | None:
         """Returns when a job ends; None if that is unknown."""
         if key not in self._end_cache:
-            self._end_cache[key] = self._end(key) if key in self._jobs else None
+            self._end_cache[key] = self._end(key) if key in self._jobs or key in self.admissions else None
         return self._end_cache[key]
 
     def _end(self, key: JobKey) -> End | None:

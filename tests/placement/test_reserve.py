@@ -10,6 +10,7 @@ import pytest
 from common.times import duration
 from contract.keys import JOB, SERVER_4, TIME_LIMIT
 from placement.decide.plan import Decision, Memory
+from placement.decide.reserve import End
 from placement.decide.topology import Topology
 from placement.observe.model import Apart, Expression, Pod
 from placement.observe.read import read_pod
@@ -241,6 +242,35 @@ def test_new_pods_in_place_of_deleted_ones_make_no_job_younger(limit: Any) -> No
         memory = decision.memory
     assert ("evil" in memory.exceeded_limits) == bool(limit)
     assert reserved(decision) == "team.large 2"
+
+
+def test_pods_that_are_being_deleted_still_exceed_the_limit_of_their_job() -> None:
+    """A tenant would start on reserved units with a short estimate, and delete the job with a long grace."""
+    there = running(1, MINUTE, 2 * MINUTE, **EVIL)
+    first = ask(there)
+    ending = [replace(pod, deleting=True) for pod in there]
+    second = ask(ending, memory=first.memory, now=NOW + SECOND)
+    assert second.memory.admissions == first.memory.admissions
+    assert second.ends.end(("evil", "evil.r1")) == End(is_late=False, is_assumed=False, at=NOW + MINUTE)
+    late = ask(ending, memory=second.memory, now=NOW + 3 * MINUTE + SECOND)
+    assert "evil" in late.memory.exceeded_limits
+    assert not ask(memory=late.memory, now=NOW + HOUR).memory.admissions
+
+
+def test_a_namespace_owes_the_reservation_of_two_jobs_that_had_it_one_after_the_other() -> None:
+    """A tenant would let a second job with a higher priority get the reservation, and then delete both."""
+    busy, low = [running(unit, HOUR) for unit in (1, 2, 3)], old("low", age=9 * HOUR, **EVIL)
+    first = ask(*busy, low, old("whole"))
+    later = NOW + 6 * HOUR
+    high = old("high", age=HOUR, priority=1, **EVIL)
+    second = ask(*busy, low, high, old("whole"), memory=first.memory, now=later)
+    assert second.memory.reserved_since == (("evil", "evil.high"), NOW)
+    third = ask(*busy, high, old("whole"), memory=second.memory, now=later + SECOND)
+    gone = ask(*busy, old("whole"), memory=third.memory, now=later + 2 * SECOND)
+    assert gone.memory.age_debts["evil"][0] == 6 * HOUR + 2 * SECOND
+    # Without the first job, the second one begins its own time.
+    alone = ask(*busy, high, old("whole"), memory=first.memory, now=later)
+    assert alone.memory.reserved_since == (("evil", "evil.high"), later)
 
 
 def test_a_namespace_owes_a_day_at_most() -> None:
