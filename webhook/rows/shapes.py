@@ -81,10 +81,10 @@ class Shape(Row):
     Attributes:
         name: The shape's name, which no other shape of the family has.
         workers: A number of workers, ``A to B``, or ``multiple of N``.
-        node_config: The number of workers that share a unit. With ``A to B``, it is the largest number in
-            this range that divides the job into equal blocks. With 1, each worker is placed by itself, in no
-            unit. With a range that begins with 1, even one worker is placed in a unit. A shape with ``deny``
-            needs no nodeConfig.
+        node_config: The node config: the number of workers in a block. With ``A to B``, it is the largest
+            number in this range that divides the job into equal blocks. With 1, each worker is placed by
+            itself, in no unit. With a range that begins with 1, even one worker is placed in a unit. A shape
+            with ``deny`` needs no nodeConfig.
         together: How strictly workers share a unit: required, preferred or none (default).
         apart: How strictly the workers of other jobs are kept off the unit: required, preferred or none
             (default).
