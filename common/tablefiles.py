@@ -16,13 +16,14 @@ PROFILES: Final = {"default": ("rules", "launcher", "kueue", "checks"), "aws-doc
 """The profiles that a table may extend, and the files of each profile in addition to `SHARED`."""
 
 SHARED: Final = ("workloads", "families")
-"""The files that belong to every packaged table. Their sections differ."""
+"""The files that belong to every packaged table. No section is in both files."""
 
 MOST_BYTES: Final = 1024 * 1024
 """Maximum size of a rule table, in bytes; a ConfigMap holds no more (Kubernetes, "ConfigMaps": 1 MiB)."""
 
 MOST_FILES: Final = 64
-"""The maximum number of files of a rule table: merging a file costs as much as all rows before it."""
+"""The maximum number of files of a rule table: the time to merge a file grows with the number of
+rows of all files before it."""
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """PyYAML's C loader; the plugin, which is a single file, contains only the Python loader."""
@@ -38,10 +39,10 @@ def table_files(path: Path) -> Sequence[Path]:
     """Returns the file, or the directory's files that end in ``.yaml`` or ``.yml``, sorted by name."""
     if not path.is_dir():
         return [path]
-    return [path / name for name in sort_names(file.name for file in path.iterdir())]
+    return [path / name for name in table_file_names(file.name for file in path.iterdir())]
 
 
-def sort_names(names: Iterable[str]) -> Sequence[str]:
+def table_file_names(names: Iterable[str]) -> Sequence[str]:
     """Returns the names of table files, in the order in which they are merged.
 
     Names that begin with a dot are left out: the kubelet uses these names for the versions of a ConfigMap.
@@ -55,7 +56,7 @@ def read_texts(path: Path) -> Sequence[tuple[str, bytes]]:
     All files of a mounted ConfigMap are read from one version: its link is followed once.
 
     Raises:
-        OSError: A file cannot be read (`content`).
+        OSError: A file cannot be read; see `common.files.content`.
     """
     version = path / "..data"
     paths = table_files(version.resolve(strict=True) if version.is_dir() else path)

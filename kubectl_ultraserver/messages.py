@@ -134,12 +134,12 @@ last_event: Final = "its last Event: {}".format
 NO_REASON: Final = "no reason given"
 
 
-def leaves(nodes: Sequence[str], choice: str, stopped_reason: str) -> str:
+def job_leaves_dead_nodes(nodes: Sequence[str], choice: str, stopped_reason: str) -> str:
     text = f"the job leaves {join_names(nodes)} ({ON_NODE_FAILURE}: {choice})"
     return f"{text}, but the program {stopped_reason}" if stopped_reason else text
 
 
-def stays(nodes: Sequence[str]) -> str:
+def job_stays_on_dead_nodes(nodes: Sequence[str]) -> str:
     return f"keeps the job on {join_names(nodes)}, and waits for the node"
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from common.tablefiles import merge_texts, packaged_texts, sort_names
+from common.tablefiles import merge_texts, packaged_texts, table_file_names
 from contract.place import PLACERS, Placer
 from kube.api import Object
 from kubectl_ultraserver.objects import map_at, text_at
@@ -42,7 +42,7 @@ def read(rules: Object | None) -> Table:
     """Returns the table of a ConfigMap; the packaged table if there is no ConfigMap that can be read."""
     texts = map_at(rules, "data")
     try:
-        return _read(tuple(text_at(texts, name) for name in sort_names(texts)))
+        return _read(tuple(text_at(texts, name) for name in table_file_names(texts)))
     except ValueError:
         return _read(())
 

@@ -14,11 +14,12 @@ from kubectl_ultraserver.verify import misplaced_workers
 from placement.observe.model import COMPONENT
 
 _SUBJECT_KINDS = {"node": "node", "claim": "pod"}
-"""For each kind of `Fault` that is not about an UltraServer, the kind of its subject."""
+"""Maps the kind of a `Fault` to the kind of object that the finding names. All other faults are about an
+UltraServer."""
 
 
 def why(case: Case) -> list[Finding]:
-    """Returns all findings about a job, the first cause first. Pure.
+    """Returns all findings about a job, causes before their effects as in `_EXPLANATIONS`. Pure.
 
     There are none if all workers of the job have nodes and run.
     """
@@ -44,21 +45,22 @@ def _explain_dead_nodes(case: Case) -> Iterator[Finding]:
         events = case.events_about([pod.name for pod in admitted_workers], component=COMPONENT)
         details = (messages.event(text_at(event, "reason"), text_at(event, "message")) for event in events)
         stopped_reason = why_stopped(case.lease, case.fleet.now)
+        # The workers of a job usually have one choice; if not, `min` always gives the same text.
         problem, remedy = (
-            messages.leaves(dead_nodes, min(choices), stopped_reason),
+            messages.job_leaves_dead_nodes(dead_nodes, min(choices), stopped_reason),
             messages.GET_PODS if stopped_reason else "",
         )
         yield Finding("program", COMPONENT, problem, tuple(details), remedy)
         return
-    yield Finding("program", COMPONENT, messages.stays(dead_nodes), (), messages.REPAIR)
+    yield Finding("program", COMPONENT, messages.job_stays_on_dead_nodes(dead_nodes), (), messages.REPAIR)
 
 
 def explain_unchanged(case: Case) -> Iterator[Finding]:
     """Yields a finding that says why the webhook added nothing to a job, if it added nothing."""
     if case.job and not case.is_changed:
         why, remedy = _why_unchanged(case)
-        has_blocks = any(keys.ADDED_TO_POD in labels(pod, "annotations") for pod in case.pods)
-        yield Finding("webhook", NAME, messages.added_nothing(why, blocks=has_blocks), (), remedy)
+        pods_have_additions = any(keys.ADDED_TO_POD in labels(pod, "annotations") for pod in case.pods)
+        yield Finding("webhook", NAME, messages.added_nothing(why, blocks=pods_have_additions), (), remedy)
 
 
 def _why_unchanged(case: Case) -> tuple[str, str]:
@@ -67,12 +69,12 @@ def _why_unchanged(case: Case) -> tuple[str, str]:
     label = labels(case.namespace_object).get(keys.INJECT, "")
     if label in keys.OFF:
         return messages.opted_out(namespace, label), messages.opt_in(namespace)
-    creation_time, answer = time_of(metadata(case.job).get("creationTimestamp")), case.answer
-    policy_text = messages.by_policy(answer.get("policy"))
-    if denials := answer.get("denials"):
+    creation_time, preview_answer = time_of(metadata(case.job).get("creationTimestamp")), case.answer
+    policy_text = messages.by_policy(preview_answer.get("policy"))
+    if denials := preview_answer.get("denials"):
         return messages.would_refuse(denials[0], policy_text), messages.RECREATE
-    if answer and not answer["patch"]:
-        return messages.reason(answer["reason"], policy_text), ""
+    if preview_answer and not preview_answer["patch"]:
+        return messages.reason(preview_answer["reason"], policy_text), ""
     if case.registration is None:
         return messages.not_sent(text_at(case.job, "kind")), messages.RECREATE
     registration_time = time_of(metadata(case.registration).get("creationTimestamp"))
@@ -80,10 +82,10 @@ def _why_unchanged(case: Case) -> tuple[str, str]:
         return messages.REGISTERED_LATER, messages.RECREATE
     write_times = (time_of(entry.get("time")) for entry in maps_at(case.rules, "metadata", "managedFields"))
     if creation_time and any(time and creation_time < time for time in write_times):
-        return messages.table_changed(would=bool(answer)), messages.RECREATE
+        return messages.table_changed(would=bool(preview_answer)), messages.RECREATE
     policies = {text_at(hook, "failurePolicy") for hook in maps_at(case.registration, "webhooks")}
     why = messages.not_called(
-        policy_text, case.no_preview_reason, ignored="Ignore" in policies, asked=bool(answer)
+        policy_text, case.no_preview_reason, ignored="Ignore" in policies, asked=bool(preview_answer)
     )
     return why, messages.PODS_THEN_RECREATE
 

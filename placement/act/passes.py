@@ -115,7 +115,7 @@ class Passes:
     def _decide(self) -> Decision:
         stale_reason = next((copy.lost for copy in self.copies[NEEDED:] if copy.lost), "")
         nodes, pods, ended, *claims = (copy.items() for copy in self.copies)
-        inventory = Inventory(*claims, lost=stale_reason)
+        inventory = Inventory(*claims, stale_reason=stale_reason)
         by_name = {name: node for (_, name), node in nodes.items()}
         # Unchanged objects are identical, so the comparison is cheap.
         inputs = by_name, inventory.slices, inventory.classes, stale_reason

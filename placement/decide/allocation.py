@@ -57,7 +57,7 @@ def unmet_request(asks: Sequence[Ask], devices: Sequence[Device], used: Mapping[
 
 def with_devices(inventory: Inventory, nodes: Mapping[str, Node]) -> Mapping[str, Node]:
     """Returns the nodes with their devices, and with the extended resources that the devices serve."""
-    if inventory.lost:
+    if inventory.stale_reason:
         return nodes
     by_node: defaultdict[str, list[Device]] = defaultdict(list)
     # If several classes have the same extendedResourceName, the newest is used; if they are equally old, the
@@ -80,7 +80,7 @@ def _devices(slices: Iterable[Slice]) -> Iterator[tuple[str, Device]]:
         pools[part.pool][part.generation].append(part)
     for generations in pools.values():
         newest = generations[max(generations)]
-        if all(part.slices == len(newest) for part in newest):
+        if all(part.slice_count == len(newest) for part in newest):
             yield from ((part.node, device) for part in newest for device in part.devices)
 
 
@@ -125,8 +125,8 @@ def requested_devices(inventory: Inventory, pod: Pod) -> tuple[Ask, ...]:
     Raises:
         ClaimError: The claims cannot be compared with nodes.
     """
-    if inventory.lost and pod.gated:
-        raise ClaimError("lost", inventory.lost)
+    if inventory.stale_reason and pod.gated:
+        raise ClaimError("lost", inventory.stale_reason)
     asks = tuple(chain.from_iterable(_requests_of(inventory, pod, *entry) for entry in pod.claims))
     if len(asks) > MOST_ASKS:
         raise ClaimError("asks", len(asks), MOST_ASKS)

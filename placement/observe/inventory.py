@@ -1,8 +1,9 @@
 """Reads objects of ``resource.k8s.io/v1`` (Kubernetes 1.34, "Dynamic Resource Allocation").
 
-Users write device claims, so only the fields that decisions need are stored, with limited lengths. Templates
-are not read, because kube-controller-manager creates the claims of gated pods, too. If it cannot, for example
-because of a quota, the pod could not start.
+Users could write very large device claims. So only the fields that decisions need are stored, and their
+lengths are limited. ResourceClaimTemplates are not read: kube-controller-manager creates the claims even
+while a pod is gated, so the claims can be read. If it cannot create them, for example because of a quota,
+nothing is lost: the pod could not start in any case.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -13,14 +14,14 @@ from contract.keys import DRIVER
 from kube.api import Object
 from placement.limits import MOST_COMPARED
 from placement.observe.model import HARD, Conditions, Device, Fault
-from placement.observe.selectors import condition, selected
+from placement.observe.selectors import condition, parse_selectors
 
 API: Final = "/apis/resource.k8s.io/v1"
 
 # The annotation of a claim that the scheduler created for a pod's requests of extended resources.
 _EXTENDED: Final = "resource.kubernetes.io/extended-resource-claim"
 
-MOST_NAME: Final = 253  # maximum characters of a name or a uid
+_MAX_NAME_LENGTH: Final = 253  # maximum characters of a name or a uid
 _COMPARED: Final = ("string", "int", "bool")  # the types of attributes that are compared
 
 
@@ -30,7 +31,7 @@ class Slice(NamedTuple):
     node: str
     pool: tuple[str, str]  # the names of the driver and the pool
     generation: int  # the generation of the pool: slices of an older one are outdated
-    slices: int  # the number of slices of the pool: the scheduler allocates nothing from an incomplete pool
+    slice_count: int  # the number of slices of the pool; nothing is allocated from an incomplete pool
     devices: tuple[Device, ...]
 
 
@@ -50,13 +51,13 @@ class Request:
     device_class: str
     conditions: Conditions  # conditions that each device must meet, besides the conditions of the class
     count: int  # the number of devices; 0 for all that match
-    fault: Fault | None  # why its selectors cannot be compared with nodes
+    fault: Fault | None  # why it cannot be read: a selector, or ``firstAvailable``
 
 
 class Claim(NamedTuple):
     """A ResourceClaim."""
 
-    requests: tuple[Request, ...]  # empty if devices are allocated, or if it belongs to no pod
+    requests: tuple[Request, ...]  # empty if devices are already allocated, or if no pod owns it
     fault: Fault | None  # why its requests are not stored
     mode: int  # the node config in its parameters for the Neuron driver; 0 for none
     owner: str  # the uid of the pod for which it was created; empty for one that a user created
@@ -77,12 +78,13 @@ class Inventory:
     slices: Mapping[tuple[str, str], Slice] = field(default_factory=dict)
     classes: Mapping[tuple[str, str], DeviceClass] = field(default_factory=dict)
     claims: Mapping[tuple[str, str], Claim] = field(default_factory=dict)
-    # Why a copy of the objects may be stale; empty if none is. If one is, no node offers devices.
-    lost: str = field(default="", kw_only=True)
+    # Why one of these maps may be out of date; empty if all are current. While it is not empty, no node
+    # offers devices.
+    stale_reason: str = field(default="", kw_only=True)
 
 
 def key_of(driver: str, pool: str, name: str) -> str:
-    """Returns the key of a device, which is also the name of a resource that a node has once."""
+    """Returns the key of a device: the name of a resource, of which only the node of the device has one."""
     return f"device {driver}/{pool}/{name}"
 
 
@@ -102,14 +104,14 @@ def read_slice(raw: Object) -> Slice | None:
         )
         for device in spec.get("devices") or ()
     )
-    generation = pool.get("generation", 0), pool.get("resourceSliceCount", 1)
-    return Slice(spec["nodeName"], (driver, name), *generation, devices)
+    generation, slice_count = pool.get("generation", 0), pool.get("resourceSliceCount", 1)
+    return Slice(spec["nodeName"], (driver, name), generation, slice_count, devices)
 
 
 def read_class(raw: Object) -> DeviceClass:
     """Returns a DeviceClass."""
     spec = raw.get("spec") or {}
-    conditions, fault = selected(spec.get("selectors") or ())
+    conditions, fault = parse_selectors(spec.get("selectors") or ())
     created = (raw.get("metadata") or {}).get("creationTimestamp") or ""
     return DeviceClass(conditions, spec.get("extendedResourceName") or "", created, fault)
 
@@ -120,7 +122,7 @@ def read_claim(raw: Object) -> Claim:
     annotations = metadata.get("annotations") or {}
     owners = (item for item in metadata.get("ownerReferences") or () if item.get("kind") == "Pod")
     results = ((status.get("allocation") or {}).get("devices") or {}).get("results") or ()
-    owner = next((item.get("uid", "")[:MOST_NAME] for item in owners), "")
+    owner = next((item.get("uid", "")[:_MAX_NAME_LENGTH] for item in owners), "")
     devices = (raw.get("spec") or {}).get("devices") or {}
     requests = tuple(_requests(devices)) if owner and not results else ()
     size = sum(1 + len(request.conditions) for request in requests)
@@ -163,11 +165,11 @@ def _requests(devices: Object) -> Iterator[Request]:
         request_spec, fault_of_choices = request.get("exactly"), ("choices", request.get("name"))
         if not isinstance(request_spec, dict):
             for choice in request.get("firstAvailable") or ():
-                conditions, _ = selected(choice.get("selectors") or ())
+                conditions, _ = parse_selectors(choice.get("selectors") or ())
                 yield Request(choice.get("deviceClassName", ""), conditions, 1, fault_of_choices)
         elif not request_spec.get("adminAccess"):
             count = 0 if request_spec.get("allocationMode") == "All" else request_spec.get("count", 1)
-            conditions, fault = selected(request_spec.get("selectors") or ())
+            conditions, fault = parse_selectors(request_spec.get("selectors") or ())
             yield Request(request_spec.get("deviceClassName", ""), conditions, count, fault)
 
 

@@ -30,7 +30,7 @@ _COMPARISON: Final = re.compile(
 )
 
 
-def selected(selectors: Iterable[Object]) -> tuple[Conditions, Fault | None]:
+def parse_selectors(selectors: Iterable[Object]) -> tuple[Conditions, Fault | None]:
     """Returns the conditions of selectors; if one is not supported, a condition on the driver and a fault."""
     texts = [(selector.get("cel") or {}).get("expression") or "" for selector in selectors]
     conditions = [_compared(text) for text in texts]

@@ -109,7 +109,7 @@ def test_more_pods_than_can_be_looked_at_in_time_are_refused(client: Client) -> 
     answer = post(client, "pods=true", f"{half}---\n{half}")
     assert answer.status_code == 400
     assert answer.get_json()["error"].startswith(
-        f"request:{half.count(chr(10)) + 2}:1: the jobs up to this one have too many Pods"
+        f"request:{half.count(chr(10)) + 2}:1: this job and the jobs before it have too many Pods"
     )
 
 

@@ -60,9 +60,10 @@ def test_pods_of_all_jobs_have_a_limit_together(monkeypatch: pytest.MonkeyPatch)
     jobs = {"apiVersion": "v1", "kind": "List", "items": [mpijob(12), mpijob(12)]}
     result = run(obj=jobs)
     assert result.exit_code == 2
-    assert "the jobs up to this one have too many Pods: preview fewer jobs, or without Pods" in unfolded(
-        result.stderr
+    message = (
+        "this job and the jobs before it have too many Pods: preview fewer jobs, or do not preview their Pods"
     )
+    assert message in unfolded(result.stderr)
     assert run(obj=mpijob(12)).exit_code == 1
 
 

@@ -151,7 +151,7 @@ def test_a_long_piece_is_passed_only_by_what_came_little_after_it(queue: Callabl
 
 @pytest.mark.parametrize(
     ("bounds", "sizes"),
-    [({"_MOST": 3}, (1, 4, 2, 3)), ({"_MOST_BYTES": 6}, (1, 5, 2, 3))],
+    [({"_MOST_CALLS": 3}, (1, 4, 2, 3)), ({"_MOST_BYTES": 6}, (1, 5, 2, 3))],
     ids=["too many pieces", "too many bytes"],
 )
 def test_where_too_much_waits_the_largest_is_refused_not_the_newcomer(

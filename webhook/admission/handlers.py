@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from common.tablefiles import sort_names
+from common.tablefiles import table_file_names
 from common.texts import printable
 from webhook.admission.review import Review
 from webhook.engine import Outcome, Request, evaluate, update
@@ -126,7 +126,8 @@ def rule_table(table: Table, review: Review) -> Outcome | None:
     texts = data if isinstance(data, dict) else {}
     problems: tuple[Problem, ...] = ()
     try:
-        load_texts([(key, texts[key]) for key in sort_names(texts) if isinstance(texts[key], str)], "data")
+        names = table_file_names(texts)
+        load_texts([(name, texts[name]) for name in names if isinstance(texts[name], str)], "data")
     except TableError as error:
         problems = error.problems
     reason = "a ConfigMap with the files of a rule table"

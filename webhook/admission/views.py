@@ -4,12 +4,12 @@ The answers to a review are:
 
 =============================================  ====  =====================================
 a review of an object that is ignored           200  allowed, no patch
-a candidate                                     200  allowed, patch, possibly warnings
+a job or Pod to which rules may apply           200  allowed, patch, possibly warnings
 an invalid job                                  200  not allowed, with a status
 a body that is not a review                     400  ``{"error": ..., "code": ...}``
 another content type / too long / not POST      415 / 413 / 405
 too much long work at one time                  503  with ``Retry-After``
-an internal error                               500  not allowed; logged with the uid
+an internal error, logged with the uid          500  not allowed; the failurePolicy decides
 =============================================  ====  =====================================
 """
 
@@ -30,7 +30,8 @@ from webhook.work import FailedError, TooLargeError
 JSON: Final = "application/json"
 
 EXPIRY_MARGIN: Final = timedelta(seconds=30)
-"""The time before the certificate's end in which the server is not ready. Probes run every few seconds."""
+"""The time before the certificate's end in which the server is not ready. Several probes fit into this
+time, so that the kubelet notices before the certificate ends."""
 
 
 def admission_blueprint(state: CurrentState, metrics: Metrics | None = None) -> Blueprint:
@@ -51,12 +52,16 @@ def admission_blueprint(state: CurrentState, metrics: Metrics | None = None) -> 
 
 
 def ready(state: CurrentState) -> tuple[dict[str, Any], int]:
-    """Returns the readiness and its HTTP status. With invalid files, the server is ready and reports them."""
+    """Returns the readiness and its HTTP status.
+
+    Invalid files do not make the server unready, because it keeps the last valid files; ``problem`` says
+    why the new files are invalid.
+    """
     expires = state.tls.expires
     detail = {"status": "ok", "table": state.table.revision, "certificate": stamp(expires)}
     if expires - datetime.now(UTC) < EXPIRY_MARGIN:
         detail["status"] = "the serving certificate is about to end"
-    problems = [f"unusable {file} files: {problem}" for file, problem in state.problems().items() if problem]
+    problems = [f"unusable {kind} files: {problem}" for kind, problem in state.problems().items() if problem]
     if problems:
         detail["problem"] = "\n".join(problems)
     return detail, 200 if detail["status"] == "ok" else 503

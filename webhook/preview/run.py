@@ -21,7 +21,7 @@ from webhook.engine.reading import kind_of, read_job
 from webhook.objects.tree import Json, WrongTypeError, get
 from webhook.preview.hints import hints, refusals
 from webhook.preview.report import Preview, report
-from webhook.preview.sent import SYSTEM_NAMESPACES, creates_jobs, not_sent, system_outcome
+from webhook.preview.sent import SYSTEM_NAMESPACES, creates_jobs_note, not_sent_note, system_outcome
 from webhook.preview.sentence import DryRun, Share
 from webhook.rows.table import Table
 
@@ -32,7 +32,8 @@ EMPTY: Final = "there are no objects"
 """The error message for a text without documents."""
 
 UID: Final = "preview"
-"""Stands for the uid of a review, which distinguishes jobs without a name."""
+"""Replaces the uid of a review, because a preview has no review. By the uid, the engine distinguishes jobs
+without a name."""
 
 
 def preview(  # noqa: PLR0913 - the options of the command
@@ -56,8 +57,9 @@ def preview(  # noqa: PLR0913 - the options of the command
         table: The rule table.
         documents: The documents of files.
         namespace: The user's ``--namespace``. Documents that name a namespace must name this one.
-        now: The Unix time at which the objects would be created. By default, all policies have ended.
-        all_rules: Whether to list rules for other objects, too.
+        now: The Unix time at which the objects would be created. The default is infinitely late, so
+            every policy that has an end date has ended.
+        all_rules: Whether the report also lists rules that are for other kinds, roles or faults.
         old: The stored objects that the documents update; None if the documents create objects.
         pods: Whether to evaluate the Pods of the documents, too.
         default_namespace: Without ``namespace``, the namespace of documents that name none.
@@ -65,34 +67,38 @@ def preview(  # noqa: PLR0913 - the options of the command
         report_progress: A function that receives a line of text from time to time.
 
     Raises:
-        DocumentError: A document is not a Kubernetes object, names another namespace, updates no stored
-            object or several, or has too many Pods.
+        DocumentError: A document is not a Kubernetes object, names another namespace, matches no stored
+            object or more than one, or has too many Pods.
     """
     stored_objects = defaultdict[str, list[Document]](list)
     for item in expand_lists(old or ()):
         stored_objects[_identity(item, _namespace(item, namespace, default_namespace))].append(item)
-    numbers = count() if most_pods is None else iter(range(most_pods))
+    pod_budget = count() if most_pods is None else iter(range(most_pods))
     previews = []
     for item in expand_lists(documents):
         obj, object_namespace = item.value, _namespace(item, namespace, default_namespace)
         stored = None if old is None else _stored(item, _identity(item, object_namespace), stored_objects)
         outcome = admit(table, Request(obj, object_namespace, UID, now=now, explain=True), stored)
         check_patch(obj, outcome)
-        lines = {cut(text): item.line_of(path) for path, text in hints(table, obj)}
-        note = not_sent(obj, object_namespace, outcome) or (None if lines else creates_jobs(table, obj))
+        line_of_hint = {cut(text): item.line_of(path) for path, text in hints(table, obj)}
+        note = not_sent_note(obj, object_namespace, outcome)
+        # A hint says that the kind is probably misspelt. A note on such a kind would mislead.
+        if not line_of_hint:
+            note = note or creates_jobs_note(table, obj)
         if note and object_namespace in SYSTEM_NAMESPACES:
             outcome = system_outcome(outcome, obj, object_namespace)
-        # In the cluster, the API server refuses these fields before it calls the webhook.
+        # The API server would refuse these fields before it calls the webhook; a preview warns about them.
         messages = messages_of("invalid-field", refusals(table, obj, outcome.denials))
         outcome = replace(outcome, warnings=limit_messages([*outcome.warnings, *messages]))
-        run = DryRun(table, item, object_namespace, obj, outcome, stored, _hint(item, outcome))
-        evaluated, notes = _pods(run, now, numbers, report_progress) if pods else (None, ())
+        hint = _misspelt_resource_hint(item, outcome)
+        run = DryRun(table, item, object_namespace, obj, outcome, stored, hint)
+        evaluated, notes = _pods(run, now, pod_budget, report_progress) if pods else (None, ())
         notes = (note, *notes) if note else notes
-        previews.append(report(run, notes, lines, evaluated, all_rules=all_rules))
+        previews.append(report(run, notes, line_of_hint, evaluated, all_rules=all_rules))
     return previews
 
 
-def _hint(document: Document, outcome: Outcome) -> str:
+def _misspelt_resource_hint(document: Document, outcome: Outcome) -> str:
     """Returns a hint on the first requested resource that is similar to a resource of the table."""
     if not (faults := outcome.faults.get("resource")):
         return ""
@@ -102,28 +108,31 @@ def _hint(document: Document, outcome: Outcome) -> str:
 
 
 def _pods(
-    job: DryRun, now: float, numbers: Iterator[int], report_progress: Callable[[str], None]
+    job_run: DryRun, now: float, pod_budget: Iterator[int], report_progress: Callable[[str], None]
 ) -> tuple[list[DryRun], tuple[str, ...]]:
     """Returns the evaluated Pods of a job, and notes. Consecutive Pods with the same outcome are one item."""
-    pods: list[DryRun] = []
-    created_pods, notes = _created_pods(job)
+    runs: list[DryRun] = []
+    created_pods, notes = _created_pods(job_run)
     for index, (group, number, size, pod) in enumerate(created_pods):
-        if next(numbers, None) is None:
-            message = "the jobs up to this one have too many Pods: preview fewer jobs, or without Pods"
-            raise DocumentError(job.document.source, job.document.line, 1, message)
+        if next(pod_budget, None) is None:
+            message = (
+                "this job and the jobs before it have too many Pods: preview fewer jobs, or do not preview "
+                "their Pods"
+            )
+            raise DocumentError(job_run.document.source, job_run.document.line, 1, message)
         if index == limits.PODS:
-            return pods, (*notes, f"the job has more than {limits.PODS} Pods, and the others are not shown")
+            return runs, (*notes, f"the job has more than {limits.PODS} Pods, and the others are not shown")
         if index and index % _PROGRESS_PODS == 0:
-            report_progress(f"{job.title}: {index} Pods evaluated")
-        outcome = admit(job.table, Request(pod, job.namespace, UID, now=now, explain=True))
-        last = pods[-1] if pods else job
+            report_progress(f"{job_run.title}: {index} Pods evaluated")
+        outcome = admit(job_run.table, Request(pod, job_run.namespace, UID, now=now, explain=True))
+        last = runs[-1] if runs else job_run
         if last.share and last.share.group == group and _effects(last.outcome) == _effects(outcome):
-            pods[-1] = last._replace(share=last.share._replace(last=number))
+            runs[-1] = last._replace(share=last.share._replace(last=number))
         else:
             check_patch(pod, outcome)
             share = Share(group, number, number, size)
-            pods.append(job._replace(object=pod, outcome=outcome, stored=None, share=share))
-    return pods, notes
+            runs.append(job_run._replace(object=pod, outcome=outcome, stored=None, share=share))
+    return runs, notes
 
 
 def _created_pods(run: DryRun) -> tuple[Iterable[tuple[str, int, int, Json]], tuple[str, ...]]:

@@ -27,7 +27,7 @@ def system_outcome(outcome: Outcome, obj: Json, namespace: str) -> Outcome:
     return Outcome(outcome.revision, reason, obj, default_kind=OutcomeKind.NO_CANDIDATE)
 
 
-def not_sent(obj: Json, namespace: str, outcome: Outcome) -> str | None:
+def not_sent_note(obj: Json, namespace: str, outcome: Outcome) -> str | None:
     """Returns why the API server does not send an object to the webhook, and what the user can do.
 
     None if the API server sends the object, or if the outcome has no effect.
@@ -42,7 +42,7 @@ def not_sent(obj: Json, namespace: str, outcome: Outcome) -> str | None:
     return cut(f"the default installation does not send {kind} to the webhook: set the chart's value {value}")
 
 
-def creates_jobs(table: Table, obj: Json) -> str | None:
+def creates_jobs_note(table: Table, obj: Json) -> str | None:
     """Returns a note on an object that probably creates jobs, such as a CronJob; None for other objects."""
     kind, devices = kind_of(obj), {*table.resources}
     resources = (path[-1] for path, _ in walk(obj) if path[-3:-1] in _REQUESTS)

@@ -13,7 +13,7 @@ from webhook.engine.outcome import JobError, Outcome, OutcomeKind, Request
 from webhook.engine.reading import read_job
 from webhook.objects.templates import REQUIRED
 from webhook.objects.tree import Json, WrongTypeError, get, map_at, maps_at, text_of, walk
-from webhook.preview.sent import chart_value, not_sent
+from webhook.preview.sent import chart_value, not_sent_note
 from webhook.rows.families import Unit
 from webhook.rows.table import Table
 
@@ -147,7 +147,7 @@ def _nodes_text(run: DryRun, outcome: Outcome, place: Place) -> str:
 
 def _condition(run: DryRun, outcome: Outcome) -> str:
     """Returns the chart's value on which an outcome depends, as an if-clause, or an empty text."""
-    value = chart_value(run.object) if not_sent(run.object, run.namespace, outcome) else None
+    value = chart_value(run.object) if not_sent_note(run.object, run.namespace, outcome) else None
     return f"if the chart has the value {value}, " if value else ""
 
 

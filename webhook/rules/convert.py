@@ -10,7 +10,7 @@ from common.texts import cut
 from webhook.documents import Document, DocumentError, dump_yaml, read_documents
 from webhook.objects.templates import matches
 from webhook.rules.convert_rows import RefusedError, Row, converted_rows, errors_at, rule, values, workload
-from webhook.rules.load import Text, default_draft, document_of
+from webhook.rules.load import NamedText, default_draft, document_of
 from webhook.rules.problems import Problem, TableError
 from webhook.rules.schema import OLD_VERSION, VERSION
 
@@ -48,7 +48,7 @@ INDEXED_JOB: Final = "indexed-job"
 JOB: Final = "job"
 
 
-def converted(text: Text) -> str:
+def converted(text: NamedText) -> str:
     """Returns the text of a table in the present form. Unchanged sections keep their text.
 
     Raises:
@@ -70,7 +70,7 @@ def converted(text: Text) -> str:
     return _new_text(document, raw, new)
 
 
-def changes(text: Text, new: str) -> Iterator[str]:
+def changes(text: NamedText, new: str) -> Iterator[str]:
     """Yields notes on the rules that a converted table does not have, or that it switches off."""
     old = document_of(text[1], text[0]).value
     rules = {row["name"]: row for row in document_of(new, text[0]).value.get("rules", ())}

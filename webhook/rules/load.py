@@ -25,7 +25,7 @@ from webhook.rules.lint import problems_of
 from webhook.rules.problems import Problem, TableError
 from webhook.rules.schema import read, violations
 
-Text = tuple[str, str | bytes]
+NamedText = tuple[str, str | bytes]
 """The name of a file, for messages, and the content of the file."""
 
 DEFAULT = "default"
@@ -75,7 +75,7 @@ def packaged_draft(*, placement: bool) -> Draft:
     return placement_draft() if placement else default_draft()
 
 
-def load_texts(texts: Sequence[Text], where: str) -> Table:
+def load_texts(texts: Sequence[NamedText], where: str) -> Table:
     """Returns the table that results from merging the texts.
 
     Raises:
@@ -99,7 +99,7 @@ def placement_draft() -> Draft:
     return draft_of([(PLACEMENT_SOURCE, rows)], PLACEMENT_SOURCE)
 
 
-def draft_of(texts: Sequence[Text], source: str, base: Draft | None = None) -> Draft:
+def draft_of(texts: Sequence[NamedText], source: str, base: Draft | None = None) -> Draft:
     """Returns the draft of a table's texts, with ``extends`` resolved and the schema checked.
 
     Args:
@@ -143,7 +143,7 @@ def draft_of(texts: Sequence[Text], source: str, base: Draft | None = None) -> D
     return draft
 
 
-def _unreadable(texts: Sequence[Text]) -> str | None:
+def _unreadable(texts: Sequence[NamedText]) -> str | None:
     if not texts:
         return f"there is no rule table: no file whose name ends in {' or '.join(SUFFIXES)}"
     if sum(len(text) for _, text in texts) > MOST_BYTES:

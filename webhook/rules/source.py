@@ -9,7 +9,7 @@ from pathlib import Path
 from common.tablefiles import read_texts, table_files
 from common.watched import UnusableError, Watched
 from webhook.rows.table import Table
-from webhook.rules.load import Text, build, draft_of, has_placement, load_default, packaged_draft
+from webhook.rules.load import NamedText, build, draft_of, has_placement, load_default, packaged_draft
 from webhook.rules.problems import TableError
 from webhook.work import Work
 
@@ -28,7 +28,7 @@ class TableTexts:
 
     path: Path | None
     placement: bool
-    files: tuple[Text, ...] = ()
+    files: tuple[NamedText, ...] = ()
 
 
 @lru_cache(maxsize=2)  # the table in use, and the table that replaces it
@@ -68,8 +68,9 @@ class TableSource:
         """Loads the table for the first time.
 
         Args:
-            path: The file, or the directory of its files, such as a mounted ConfigMap.
-            placement: The chart's value ``placement``, which a directory ignores.
+            path: The file of the table, or the directory with the table's files, such as a mounted ConfigMap.
+            placement: The chart's value ``placement``. It has no effect if ``path`` is a directory, which has
+                its own rows of whole-job admission.
 
         Raises:
             TableError: The table is invalid.
@@ -96,8 +97,9 @@ class TableSource:
         """Loads changed files.
 
         Args:
-            load: Builds and checks the table. If it raises an error other than `UnusableError`, `refresh`
-                raises that error, too, and the next call reads the files again.
+            load: Builds and checks the table. If it raises `TableError`, `UnusableError` or `OSError`, the
+                old table stays in use. `refresh` raises every other error, and the next call reads the files
+                again.
         """
         self.watched.refresh(lambda: self._read_changed(load))
 

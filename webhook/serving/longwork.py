@@ -25,37 +25,41 @@ T = TypeVar("T")
 
 _BYTES_A_SECOND = 256 * 1024
 """The number of bytes that have a delay of one second: about the number that is evaluated in a second."""
-_MOST, _MOST_BYTES = 64, 6 * 1024 * 1024
-"""Maximum number of calls that wait, and of their bytes. Above these numbers, the last call fails."""
+_MOST_CALLS, _MOST_BYTES = 64, 6 * 1024 * 1024
+"""Maximum number of calls that wait, and of their bytes. Above these numbers, the call at the end of the
+queue fails, which need not be the newest."""
 
 
 class LongWork:
     """Does long work with the table in use; an instance is a `webhook.work.Work`."""
 
     def __init__(
-        self, source: TableSource, log: dict[str, Any], *, memory: int = 64 << 20, seconds: float = 4.0
+        self, source: TableSource, log_config: dict[str, Any], *, memory: int = 64 << 20, seconds: float = 4.0
     ) -> None:
         """Starts the process.
 
         Args:
             source: The source of the table in use.
-            log: The logging configuration of the process, for `logging.config.dictConfig`.
+            log_config: The logging configuration of the process, for `logging.config.dictConfig`.
             memory: Maximum number of bytes by which the process grows.
             seconds: Maximum time from a call to its result; less than ``timeoutSeconds`` in the manifests, 5.
         """
-        self._source, self._log, self._memory, self._seconds = source, log, memory, seconds
+        self._source, self._log_config, self._memory, self._seconds = source, log_config, memory, seconds
         self._is_working = False
-        self._waiting_calls = list[tuple[float, int, AsyncResult]]()  # ordered by time, with the size
-        # A helper process of the pool would write this warning between lines of JSON.
+        # Each call has the time of its arrival plus its delay, its size in bytes, and its turn. The calls are
+        # ordered by these times.
+        self._waiting_calls = list[tuple[float, int, AsyncResult]]()
+        # The resource tracker of `multiprocessing` would write a warning in plain text into the JSON log.
         os.environ["PYTHONWARNINGS"] = "ignore:resource_tracker:UserWarning"
         self._start()
 
     def __call__(self, size: int, function: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401
         """Returns the result of a function in the other process (see `webhook.work.Work`)."""
         start, turn = time.monotonic(), AsyncResult()
-        insort(self._waiting_calls, (start + size / _BYTES_A_SECOND, size, turn), key=itemgetter(0))
-        while len(self._waiting_calls) > _MOST or sum(item[1] for item in self._waiting_calls) > _MOST_BYTES:
-            self._waiting_calls.pop()[-1].set_exception(BusyError())
+        calls = self._waiting_calls
+        insort(calls, (start + size / _BYTES_A_SECOND, size, turn), key=itemgetter(0))
+        while len(calls) > _MOST_CALLS or sum(call[1] for call in calls) > _MOST_BYTES:
+            calls.pop()[-1].set_exception(BusyError())
         if not self._is_working:
             self._begin_next()
         turn.get()
@@ -82,12 +86,13 @@ class LongWork:
                 self._start()
                 if time.monotonic() >= deadline:
                     raise FailedError(f"it took longer than {seconds:.1f} s") from error
-            # A C library ends the process if it gets no memory.
+            # If the process ended before the deadline, the cause is probably memory: a C library that gets no
+            # memory ends the process.
             message = f"it takes more than {self._memory >> 20} MiB of memory to evaluate"
             raise TooLargeError(message) from error
 
     def _start(self) -> None:
-        settings = (self._source.texts(), self._memory, self._log)
+        settings = (self._source.texts(), self._memory, self._log_config)
         self._pool = ProcessPoolExecutor(1, get_context("spawn"), process.begin, settings)
         self._pool.submit(int)  # the pool starts the process at the first call
 

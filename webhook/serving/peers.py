@@ -1,15 +1,16 @@
 """Limits the time and the memory of a worker's connections, and closes connections above the limits.
 
-A connection has these steps, each with one deadline, which progress does not extend:
+A connection has these steps. Each step except `serving` has one deadline, which progress does not extend:
 
 * handshake, with TLS only; then idle, until the first byte of a request arrives;
 * request, until the whole body has arrived;
-* served, while the application answers. This step has no deadline, and the connection cannot be closed;
+* serving, while the application answers. In this step the connection cannot be closed;
 * response, until the peer has read it. The next step is idle again, or the connection is closed.
 
-If there are too many connections, the oldest connection without any answer is closed, or else the connection
-that is idle longest: a flood then closes its own connections, and not those of an API server. If the
-connections hold too many bytes together, the one with the largest product of bytes and time is closed.
+If there are too many connections, a connection without any answer is closed, or an answered connection if all
+have been answered. In either case, it is the connection whose step began first. So a flood closes its own
+connections, and not those of an API server. If all connections together hold too many bytes, the connection
+with the largest product of bytes held and seconds since its step began is closed.
 """
 
 import errno
@@ -34,7 +35,7 @@ _MOST_DRAINED = 4 * 1024 * 1024
 
 
 class RefusedError(Exception):
-    """The error for a request that is denied. It has the HTTP status and the reason."""
+    """The error for a request that this server refuses. It has the HTTP status and the reason."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(f"{status}: {reason}")
@@ -56,9 +57,9 @@ class Peer:
         deadline: The time at which the current step must have ended.
         idle: Whether no byte of a request has arrived yet.
         receiving: Whether a request has begun to arrive and is not complete.
-        served: Whether the application is processing the request now.
+        serving: Whether the application is processing the request now.
         answered: Whether at least one response has been sent on the connection.
-        ended: Whether the peer has sent its last byte.
+        peer_ended: Whether the peer has sent its last byte.
         closed: Whether the server has closed the connection. Its greenlet gets an error at its next wait.
         request: The request object of gunicorn; None until the head has arrived.
         held: The number of bytes in memory, first of the request, then of the response.
@@ -70,35 +71,35 @@ class Peer:
         self.greenlet = getcurrent()
         self.request: Any = None
         self.held = 0
-        self.ended = self.closed = self.served = self.answered = False
-        self._out, self._turns = bytearray(), Turns()
-        self.wait()
+        self.peer_ended = self.closed = self.serving = self.answered = False
+        self._out, self._reads = bytearray(), Turns()
+        self.begin_idle()
 
     def _begin(self, seconds: float) -> None:
         """Begins a step that must end within ``seconds``."""
         self.since = time.monotonic()
         self.deadline = self.since + seconds
-        self.idle = self.receiving = self.served = False
+        self.idle = self.receiving = self.serving = False
 
-    def wait(self) -> None:
+    def begin_idle(self) -> None:
         """Begins to wait for a request."""
         self._begin(self._limits.idle_seconds)
         self.idle, self.request = True, None
 
     def serve(self) -> None:
-        """Begins to answer the request; raises an error if the connection was closed as the body arrived."""
+        """Begins to answer; raises an error if the server closed the connection while the body arrived."""
         if self.closed:
             raise connection_reset("closed by the server")
         self._begin(math.inf)
-        self.served = True
+        self.serving = True
 
     def secure(self, context: ssl.SSLContext) -> None:
         """Performs the TLS handshake; raises `OSError` if the peer has no TLS, disconnects or is too slow."""
         self._begin(self._limits.handshake_seconds)
-        self.idle = True
-        self.sock = Secured(self.sock, context, self._turns)
+        self.idle = True  # a server that stops may close the connection, as if it were idle
+        self.sock = Secured(self.sock, context, self._reads)
         self.sock.do_handshake()
-        self.wait()
+        self.begin_idle()
 
     def recv(self, size: int) -> bytes:
         """Receives a part of a request, for gunicorn's parser.
@@ -108,16 +109,16 @@ class Peer:
             OSError: The peer disconnected, or the server closed the connection.
         """
         data: bytes = self.sock.recv(size)
-        self.ended = not data
-        if self._turns.count(len(data)):
+        self.peer_ended = not data
+        if self._reads.count(len(data)):
             raise RefusedError(400, "the request has too many small parts: send at least 256 bytes at a time")
-        self.expect()
+        self.begin_request()
         self._peers.hold(self, len(data))
         if self.request is None and self.held > self._limits.head:
             raise RefusedError(431, "the request header is too long")
         return data
 
-    def expect(self) -> None:
+    def begin_request(self) -> None:
         """Begins to receive a request after its first bytes have arrived."""
         if self.idle:
             self._begin(self._limits.request_seconds)
@@ -135,7 +136,7 @@ class Peer:
     def flush(self) -> None:
         """Sends the whole response; raises an `OSError` if the peer disconnects or is too slow."""
         out, self._out = self._out, bytearray()
-        self._turns.renew()
+        self._reads.renew()
         self._peers.release(self)
         self._begin(self._limits.response_seconds)
         self.answered = True
@@ -143,7 +144,7 @@ class Peer:
         self.sock.sendall(out)
         self._peers.release(self)
 
-    def has_more(self) -> bool:
+    def is_readable(self) -> bool:
         """Returns whether bytes of the next request have arrived, or the peer has ended the connection."""
         poll = select.poll()
         poll.register(self._raw, select.POLLIN)
@@ -158,7 +159,7 @@ class Peer:
         with suppress(OSError):
             if self._out:
                 self.flush()
-            if self.answered and not self.ended and not self.closed:
+            if self.answered and not self.peer_ended and not self.closed:
                 self._drain()
         self.drop()
 
@@ -174,7 +175,7 @@ class Peer:
         self.sock.shutdown(socket.SHUT_WR)
         size = 0
         while (
-            (data := self.sock.recv(64 * 1024)) and size < _MOST_DRAINED and not self._turns.count(len(data))
+            (data := self.sock.recv(64 * 1024)) and size < _MOST_DRAINED and not self._reads.count(len(data))
         ):
             size += len(data)
 
@@ -195,7 +196,10 @@ class Peers:
         return len(self._all)
 
     def add(self, peer: Peer) -> None:
-        """Adds a connection; if there are too many, closes the oldest connection without any answer."""
+        """Adds a connection. If there are too many, closes another connection.
+
+        Connections without any answer are closed first, and of these the one whose step began first.
+        """
         if len(self._all) >= self.limits.connections:
             self._evict(lambda peer: (peer.answered, peer.since))
         self._all.add(peer)
@@ -206,11 +210,16 @@ class Peers:
         self.release(peer)
 
     def hold(self, peer: Peer, size: int) -> None:
-        """Counts bytes in memory; above the limit, closes the one with the most bytes times seconds."""
+        """Counts bytes that a connection holds.
+
+        If all connections together hold too many bytes, closes the connection with the largest product of
+        bytes held and seconds since its step began.
+        """
         peer.held += size
         self.held += size
         if self.held > self.limits.buffered:
             now = time.monotonic()
+            # The second factor is negative, so the smallest key belongs to the largest product.
             self._evict(lambda peer: peer.held * (peer.since - now))
 
     def release(self, peer: Peer) -> None:
@@ -231,12 +240,12 @@ class Peers:
 
     def end_idle(self) -> None:
         """Closes every connection on which no request has begun and no byte waits to be read."""
-        for peer in [peer for peer in self._all if peer.idle and not peer.has_more()]:
+        for peer in [peer for peer in self._all if peer.idle and not peer.is_readable()]:
             self._close(peer)
 
     def _evict(self, key: Callable[[Peer], Any]) -> None:
         """Closes the connection with the smallest key, except those that the application is serving."""
-        peer = min((peer for peer in self._all if not peer.served), key=key, default=None)
+        peer = min((peer for peer in self._all if not peer.serving), key=key, default=None)
         if peer:
             self._close(peer)
 

@@ -23,7 +23,7 @@ class Secured:
     """
 
     def __init__(self, sock: Any, context: ssl.SSLContext, turns: Turns) -> None:  # noqa: ANN401 - gevent's
-        self._sock, self._turns = sock, turns
+        self._sock, self._reads = sock, turns
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._in, self._out, server_side=True)
         self.settimeout, self.shutdown, self.close = sock.settimeout, sock.shutdown, sock.close
@@ -38,7 +38,7 @@ class Secured:
             try:
                 return self._tls.do_handshake()
             except ssl.SSLWantReadError:
-                if self._turns.count(0):
+                if self._reads.count(0):
                     raise ssl.SSLError(_SMALL_PARTS) from None
             finally:
                 self._flush()  # also sends an alert
@@ -62,11 +62,11 @@ class Secured:
                 self._flush()  # also sends an alert
             overhead += before - self.waiting()
             if data is not None:
-                self._turns.add_overhead(overhead - len(data))
+                self._reads.add_overhead(overhead - len(data))
                 return data
             if overhead:
                 gevent.sleep(0)
-                if self._turns.count(0):
+                if self._reads.count(0):
                     raise ssl.SSLError(_SMALL_PARTS)
             if not self._feed():
                 return b""

@@ -58,7 +58,7 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
     alive: bool
     sockets: list[Any]
     wsgi: Any
-    last_request: float
+    last_response_time: float
     """The time of a stopping worker's last response, by ``time.monotonic()``."""
 
     def patch(self) -> None:
@@ -70,7 +70,7 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
 
     def run(self) -> None:
         """Serves until a signal, then finishes the requests that have begun."""
-        self.peers, self.pipelined = Peers(self.app.limits), BoundedSemaphore()
+        self.peers, self.pipelined_lock = Peers(self.app.limits), BoundedSemaphore()
         self.apps: dict[Listener, WsgiApp] = self.wsgi
         self.wsgi = self._call
         servers = [
@@ -87,10 +87,10 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         for server in servers:
             server.close()
         limits, start = self.peers.limits, time.monotonic()
-        self.last_request = start
+        self.last_response_time = start
         while len(self.peers) and (now := time.monotonic()) - start < limits.graceful_seconds:
             # A request may still arrive: an API server with many idle connections reuses the oldest ones.
-            if now - self.last_request > limits.linger_seconds:
+            if now - self.last_response_time > limits.linger_seconds:
                 self.peers.end_idle()
             self._check()
 
@@ -125,18 +125,20 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
             RefusedError: The body of the request is too long or chunked.
         """
         if isinstance(req.body.reader, ChunkedReader):
+            # 411 means "Length Required". The text of 501 asks for this: send a Content-Length header.
             raise RefusedError(411, reason_of(501))
         if req.body.reader.length > self.peers.limits.body:
             raise RefusedError(413, f"a body must have at most {self.peers.limits.body} bytes")
         sock.request = req
-        sock.expect()
+        sock.begin_request()
         super().handle_request(listener_name, req, sock, addr)
-        is_pipelined = req.unreader.buf.getbuffer().nbytes or sock.has_more()
+        is_pipelined = req.unreader.buf.getbuffer().nbytes or sock.is_readable()
         sock.flush()
-        sock.wait()
+        sock.begin_idle()
         gevent.sleep(0)
         if is_pipelined:
-            with self.pipelined:
+            # Connections with pipelined requests wait for each other, so that they do not delay others.
+            with self.pipelined_lock:
                 gevent.sleep(_PIPELINED_PAUSE)
 
     def _call(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
@@ -151,18 +153,18 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         response = self.apps[peer.listener](environ, start_response)
         if not self.alive:
             peer.request.force_close()
-            self.last_request = time.monotonic()
+            self.last_response_time = time.monotonic()
         return response
 
     def handle_error(self, req: Any, client: Peer, addr: Any, exc: BaseException) -> None:  # noqa: ANN401
-        """Answers a request that is denied, or for which the application failed."""
+        """Sends an error response to a request that this server refuses, or whose application failed."""
         status = status_of(exc)
         if status is _FAILED:
             self.log.error("%s failed", getattr(req, "uri", "a request"), exc_info=exc)
         else:
             self.log.warning("refused a request of %s: %s", addr, exc)
         reason = exc.reason if isinstance(exc, RefusedError) else reason_of(status)
-        client.sendall(last_response(status, reason))
+        client.sendall(error_response(status, reason))
 
 
 def status_of(error: BaseException) -> HTTPStatus:
@@ -172,8 +174,8 @@ def status_of(error: BaseException) -> HTTPStatus:
     return next((status for kinds, status in _STATUSES.items() if isinstance(error, kinds)), _FAILED)
 
 
-def last_response(status: HTTPStatus, reason: str) -> bytes:
-    """Returns a response with an error, in the same form as those of the applications."""
+def error_response(status: HTTPStatus, reason: str) -> bytes:
+    """Returns an error response that closes the connection. Its JSON is like that of the applications."""
     body = json.dumps({"code": code_of(status), "error": reason}) + "\n"
     head = (
         f"HTTP/1.1 {status.value} {status.phrase}",
