@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from pydantic.alias_generators import to_camel
 
 from contract import keys
 from tests.docs import values
@@ -24,21 +25,27 @@ from webhook.rules.show import conditions_of, effects_of
 SHAPES = ("shape", "workers", "node config", "together", "apart", "topology key")
 RULES = ("rule", "on", "when", "adds", "why")
 KEYS = ("key", "type", "default", "example", "what it is")
-NO_HEAD = ("",) * len(RULES)
+CONTRACT = ("key", "what it is")
 INTRODUCTION = """\
 # Reference of the rule table
 
 This page lists the rules, messages and keys of the packaged rule table. The
-[README](../README.md#what-it-does-to-a-job) has its shapes, and [the rule table](rule-table.md) explains how
-to change it. `ultraserver-webhook rules show` prints your own table.
+[README](../README.md#what-it-does-to-a-job) lists its shapes, the sizes of jobs. [The rule
+table](rule-table.md) explains how to change it. `ultraserver-webhook rules show` prints your own table.
 
 ## Rules
 
 | column | meaning |
 | --- | --- |
-| *on* | kind of job and role: `worker` is every group that takes nodes, and `pod` a Pod that is created |
-| *when* | conditions. `\\|` means *or*. *Off, on with* names the chart's value that switches the rule on |
-| *adds* | paths in the pod template |
+| *on* | kind of job and role. `worker` stands for every group of Pods that takes nodes, `any` for every \
+group. `pod`: the rule changes each Pod when it is created, not the template |
+| *when* | conditions, which [Match](#match) and [Shape](#shape) explain. Other names are labels, \
+annotations and fields of the [workload](#workload). `fault` is a mistake that [Match](#match) lists. \
+`unless` and `with` name earlier rules. `\\|` means *or*. *Off, on with* names the chart's value that \
+switches the rule on |
+| *adds* | paths in the pod template, or an effect: `warn` or `deny` (with a message), `unplaced` (no node \
+can run the workers), `placer X` (X chooses the nodes). Empty: the rule only prevents rules that name it \
+after `unless` |
 
 """
 
@@ -117,7 +124,7 @@ def reference() -> str:
             KEYS_INTRODUCTION,
             *_keys(),
             "\n## Labels, annotations and the gate\n\n",
-            _markdown(NO_HEAD[:2], [*_contract()]),
+            _markdown(CONTRACT, [*_contract()]),
         ]
     )
 
@@ -130,7 +137,7 @@ def updated(text: str) -> str:
     return before + (shapes(load_default()) if start else "") + rest
 
 
-def _rules(rules: Sequence[Rule], head: tuple[str, ...] = RULES) -> str:
+def _rules(rules: Sequence[Rule]) -> str:
     rows = []
     for rule in rules:
         on = [", ".join(rule.match.workload)] if rule.match.workload != (rule.match.role,) else []
@@ -147,7 +154,7 @@ def _rules(rules: Sequence[Rule], head: tuple[str, ...] = RULES) -> str:
                 rule.reason,
             )
         )
-    return _markdown(head, rows)
+    return _markdown(RULES, rows)
 
 
 def _off(rule: Rule) -> str:
@@ -181,7 +188,8 @@ def _of_components(packaged: set[str]) -> Iterator[str]:
     for value, table in _components().items():
         rules = [rule for rule in table.rules if rule.name not in packaged]
         if rules:
-            yield f"\n### Added by {value}\n\n{_rules(rules, NO_HEAD)}"
+            name = to_camel(value.replace("-", "_"))
+            yield f"\n### Added by the value `{name}`\n\n{_rules(rules)}"
 
 
 @cache
