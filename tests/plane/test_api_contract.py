@@ -38,7 +38,7 @@ def server(
     api = connect(control_plane.kubeconfig)
     # The API server began to watch custom resources when they were defined.
     young = f"/apis/kubeflow.org/v2beta1/namespaces/{NAMESPACE}/mpijobs"
-    yield Server(api, NAMESPACE, powerless, lambda: monkeypatch.setattr("kube.rest.PAGE", 2), young)
+    yield Server(api, NAMESPACE, powerless, lambda: monkeypatch.setattr("kube.rest.PAGE_SIZE", 2), young)
     for left in (api.get(f"{CORE}/configmaps") or {})["items"]:
         if left["metadata"]["name"] != "kube-root-ca.crt":
             api.delete(f"{CORE}/configmaps/{left['metadata']['name']}")

@@ -84,7 +84,7 @@ def test_the_queue_has_the_programs_order_and_the_start_by_a_deadline_and_the_pr
     later = timedelta(minutes=15)
     clock = SimpleNamespace(now=lambda zone: datetime.now(zone) + later)
     monkeypatch.setattr("kubectl_ultraserver.listing.datetime", clock)
-    monkeypatch.setattr("kubectl_ultraserver.scheduling.SILENT", 2 * later)
+    monkeypatch.setattr("kubectl_ultraserver.scheduling.LEASE_TIMEOUT", 2 * later)
     shown = eventually(inside, ["queue"], lambda shown: shown["jobs"][0]["units"])
     notes = (pod["metadata"]["annotations"].get(OPENED) for pod in stage.workers())
     (admitted,) = {time_of(note.split()[0]) for note in notes if note}
