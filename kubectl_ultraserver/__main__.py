@@ -277,14 +277,14 @@ def check(lister: Lister, output_format: str, *, pre: bool) -> NoReturn:
     """
     with suppress(ForbiddenError):
         lister.api.get("/version")  # raises if the API server does not answer
-    preview_lines = []
+    results = []
     for result in run_checks(Gatherer(lister.api, lister.namespace), pre=pre):
-        preview_lines.append(result)
+        results.append(result)
         if output_format == "text":
             _print_lines(check_lines(result))
-    counts = {status.value: sum(result.status is status for result in preview_lines) for status in Status}
+    counts = {status.value: sum(result.status is status for result in results) for status in Status}
     if output_format == "json":
-        _print_json({"lines": [asdict(result) for result in preview_lines], **counts})
+        _print_json({"lines": [asdict(result) for result in results], **counts})
     else:
         say("{pass} passed, {warn} warnings, {fail} failures".format(**counts))
     sys.exit(CHECK_FAILED if counts["fail"] else 0)

@@ -126,16 +126,10 @@ def queue(
     starts = forecast(scene, decision, movable, goes_on=has_time)
     ran_out_of_time = len(starts) < len(movable) and not has_time()
     now = Start(fleet.now, fleet.now) if is_known else None
-    entries = [
-        _entry(
-            decision,
-            opening.job,
-            FITS,
-            f"fits {join_names(opening.units)}; see its Events if it still waits",
-            now,
-        )
-        for opening in decision.openings
-    ]
+    entries = []
+    for opening in decision.openings:
+        text = f"fits {join_names(opening.units)}; see its Events if it still waits"
+        entries.append(_entry(decision, opening.job, FITS, text, now))
     entries += [_waiting_entry(decision, waiting, starts) for waiting in decision.waiting]
     if not is_known:
         entries = [replace(entry, units=()) for entry in entries]
@@ -220,13 +214,15 @@ def _expected_start(entry: Entry, now: datetime) -> str:
     return f"starts in {about(entry.start - now)} ({start_text(entry, now)})"
 
 
-def standing_text(queue: Queue, entry: Entry, now: datetime) -> str:
+def standing_text(job_queue: Queue, entry: Entry, now: datetime) -> str:
     """Returns the position of a job, and when it starts, in a sentence without its subject."""
     if entry.reason in STUCK:
         return f"is blocked: {entry.text}"
     if not entry.position:
         return "waits; its position in the queue is not known"
-    position = f"waits in position {entry.position} of {sum(1 for other in queue.entries if other.position)}"
+    position = (
+        f"waits in position {entry.position} of {sum(1 for other in job_queue.entries if other.position)}"
+    )
     if entry.reason == FITS:
         return f"{position}, and {entry.text}"
     return ", ".join(filter(None, (position, f"and {_expected_start(entry, now)}", entry.start_note)))

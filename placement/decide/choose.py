@@ -5,8 +5,9 @@ chosen, so that a decision always has the same result.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import cached_property
 from heapq import heapify, heappop, heappush
 from itertools import chain, islice
 from operator import itemgetter
@@ -41,7 +42,6 @@ class Ranking:
         self._kind = kind = cluster.units.kind(place)
         self.parts = kind.divides  # whether a job may have fewer nodes than the unit has
         self.units, self.causes = cluster.topology.units_for(place.unit, place.size, kind.nodes, demands)
-        self.broken = {unit: cause for unit, cause in self.causes.items() if cause.kind != "not selected"}
         self._examined: list[Unit] = []
         is_possible = cluster.can_become_free
         self._unexamined = (unit for unit in self.units.values() if is_possible(unit, place, kind, demands))
@@ -143,6 +143,11 @@ class Ranking:
             if unit.id not in unit_ids and entry[0] == self._rank(unit) and self.why_not_free(unit) is None:
                 unit_ids.add(unit.id)
                 yield entry, unit
+
+    @cached_property
+    def broken(self) -> Mapping[str, Cause]:
+        """The units that the pods select and cannot use, by id, each with the cause."""
+        return {unit: cause for unit, cause in self.causes.items() if cause.kind != "not selected"}
 
     def why_not_free(self, unit: Unit) -> Cause | None:
         """Returns why too few nodes of a unit are free; None if a job can have it."""

@@ -174,27 +174,26 @@ class _DecisionMaker:
         return age_start + debt
 
     def _remember(self) -> Memory:
-        """Returns the memory for the next decision.
-
-        If a namespace has the reservation for another of its jobs, while the former one still waits, its time
-        continues: otherwise two jobs of different priorities would owe nothing when they are deleted.
-        """
-        reservation, reserved = self._cluster.reservation, self._memory.reserved_since
-        if reservation is None:
-            reserved = None
-        elif reserved is None or reserved[0] != reservation.job:
-            waits = reserved and any(waiting.job.key == reserved[0] for waiting in self._waiting)
-            continues = waits and reserved and reserved[0][0] == reservation.job[0]
-            reserved = reservation.job, reserved[1] if reserved and continues else self._now
+        """Returns the memory for the next decision."""
+        reservation = self._cluster.reservation
         return replace(
             self._next_memory,
-            reserved_since=reserved,
+            reserved_since=(reservation.job, self._reserved_since(reservation.job)) if reservation else None,
             admissions=self._ends.admissions,
             exceeded_limits=self._ends.exceeded_limits,
             preemption=self._preemptions.current,
             cut_off_at=self._losses.cut_off,
             cache=self._cache,
         )
+
+    def _reserved_since(self, job: JobKey) -> datetime:
+        """Returns since when a job has the reservation, or another job of its namespace that still waits.
+
+        Otherwise two jobs of different priorities would owe nothing when they are deleted.
+        """
+        former, since = self._memory.reserved_since or (job, self._now)
+        still_waits = any(waiting.job.key == former for waiting in self._waiting)
+        return since if job == former or (job[0] == former[0] and still_waits) else self._now
 
     def _goes_first(self, job: Job) -> bool:
         """Returns whether a job needs only its own units, or new ones in place of units with failed nodes.

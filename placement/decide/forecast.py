@@ -89,8 +89,7 @@ def _reserved_start(scene: Scene, decision: Decision) -> Iterator[tuple[JobKey, 
     """Yields the job that has the reservation, with the time at which the reservation begins.
 
     The job that ends last on the reserved nodes is in `Start.after`. It is missing if no job there has a
-    known
-    end: then something else, such as a Pod without a job, keeps the job from starting.
+    known end: then something else, such as a Pod without a job, keeps the job from starting.
     """
     if (reservation := decision.cluster.reservation) and reservation.begin > scene.now:
         jobs = decision.ends.jobs_by_end(reservation.nodes, decision.cluster.holders)

@@ -70,11 +70,11 @@ def causes(cluster: Cluster, ranking: Ranking, job: Job) -> Iterator[tuple[str, 
     yield from ((unit, cause) for unit, cause in ranking.causes.items() if unit not in ranking.broken)
 
 
-def _counted(kind: str, causes: list[tuple[str, Cause]]) -> str:
+def _counted(kind: str, unit_causes: list[tuple[str, Cause]]) -> str:
     is_shared = kind in ("held", "guaranteed", "reserved", "repelled")
     frequent = Counter(
-        cause.detail if is_shared else f"{name}: {cause.detail}" for name, cause in causes
+        cause.detail if is_shared else f"{name}: {cause.detail}" for name, cause in unit_causes
     ).most_common(2)
     examples = ", ".join(f"{text} ({count})" if count > 1 else text for text, count in frequent)
-    other_count = len(causes) - sum(count for _, count in frequent)
-    return f"{len(causes)} {kind}: {examples}" + (f" and {other_count} more" if other_count else "")
+    other_count = len(unit_causes) - sum(count for _, count in frequent)
+    return f"{len(unit_causes)} {kind}: {examples}" + (f" and {other_count} more" if other_count else "")
