@@ -83,24 +83,19 @@ class Gatherer(Lister):
         """Returns the accounts of these kinds' operators, and whether each is bound for the guard."""
         verbs = {name: verb for kind, (name, verb) in cluster.OPERATORS.items() if kind in kinds}
         right, accounts = {"group": "ultraserver-webhook.io", "resource": "jobidentities"}, dict[str, bool]()
-        for account, verb in (
-            (item.account, verbs[item.name]) for item in self.programs if item.name in verbs
-        ):
-            accounts[account] = self.is_allowed("SubjectAccessReview", right | {"verb": verb}, user=account)
+        for operator in (item for item in self.programs if item.name in verbs):
+            review = right | {"verb": verbs[operator.name]}
+            accounts[operator.account] = self.is_allowed("SubjectAccessReview", review, user=operator.account)
         return accounts
 
     @cached_property
     def replicas(self) -> installed.Replicas:
         """The answer of each serving pod's ``/readyz``, through the API server's proxy."""
         answers: installed.Replicas = {}
-        for pod in (
-            pod for pod in self.items(f"{HOME}/pods") if text_at(pod, "status", "phase") == "Running"
-        ):
-            ports = [
-                port
-                for container in maps_at(pod, "spec", "containers")
-                for port in maps_at(container, "ports")
-            ]
+        pods = self.items(f"{HOME}/pods")
+        for pod in (pod for pod in pods if text_at(pod, "status", "phase") == "Running"):
+            containers = maps_at(pod, "spec", "containers")
+            ports = [port for container in containers for port in maps_at(container, "ports")]
             for port in (number_at(port, "containerPort") for port in ports if port.get("name") == "https"):
                 path = f"{HOME}/pods/https:{name_of(pod)}:{port}/proxy/readyz"
                 try:
