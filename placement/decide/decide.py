@@ -187,7 +187,7 @@ class _DecisionMaker:
         )
 
     def _reserved_since(self, job: JobKey) -> datetime:
-        """Returns since when a job has the reservation, or another job of its namespace that still waits.
+        """Returns the time since which a job, or a waiting job of its namespace, has the reservation.
 
         Otherwise two jobs of different priorities would owe nothing when they are deleted.
         """
