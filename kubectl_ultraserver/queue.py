@@ -169,13 +169,12 @@ def _entry(decision: Decision, job: Job, reason: str, text: str, start: Start | 
 
 def _waiting_entry(decision: Decision, waiting: Waiting, starts: Mapping[JobKey, Start]) -> Entry:
     """Returns the entry of a job that does not fit, with the units that are reserved for the job."""
-    reservation, start = decision.cluster.reservation, starts.get(waiting.job.key)
+    reservation, start = decision.cluster.reservation_of(waiting.job.key), starts.get(waiting.job.key)
     broken = waiting.shortage.ranking.broken if waiting.shortage and not waiting.shortage.can_end else {}
     broken_text = join_names([f"{unit}: {cause.detail}" for unit, cause in broken.items()])
     text = "; ".join(filter(None, (waiting.text(), broken_text)))
     entry = _entry(decision, waiting.job, waiting.reason, text, start)
-    is_holder = reservation and reservation.job == waiting.job.key
-    return replace(entry, units=reservation.units) if reservation and is_holder else entry
+    return replace(entry, units=reservation.units) if reservation else entry
 
 
 def _overtaken(entry: Entry, earlier: Iterable[Entry]) -> tuple[str, ...]:
@@ -186,7 +185,7 @@ def _overtaken(entry: Entry, earlier: Iterable[Entry]) -> tuple[str, ...]:
 
 def _help_texts(decision: Decision) -> Iterator[str]:
     """Yields what would help the job with the reservation or, without a reservation, the first job."""
-    cluster, reservation = decision.cluster, decision.cluster.reservation
+    cluster, reservation = decision.cluster, next(iter(decision.cluster.reservations), None)
     short_jobs = [(waiting.job, waiting.shortage) for waiting in decision.waiting if waiting.shortage]
     if reservation:
         short_jobs = [(job, shortage) for job, shortage in short_jobs if job.key == reservation.job]

@@ -64,7 +64,6 @@ def decided(snapshot: Snapshot) -> Decision:
 
 def described(decision: Decision) -> dict[str, Any]:
     """Returns a decision as JSON: first a sentence, then the jobs in order."""
-    reservation = decision.cluster.reservation
     openings, waits, deletions = decision.openings, decision.waiting, decision.deletions
     return {
         "text": messages.replayed(len(openings), len(waits), len(deletions)),
@@ -73,8 +72,7 @@ def described(decision: Decision) -> dict[str, Any]:
         "wait": [_entry(each.job.key, each.why, reason=each.reason) for each in waits],
         "reserve": [
             _entry(each.job, messages.reserved_from(each.units, stamp(each.begin)))
-            for each in (reservation,)
-            if each
+            for each in decision.cluster.reservations
         ],
         "doubt": [_entry(each.job.key, each.why) for each in decision.untrusted],
         "bug": [

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from datetime import timedelta
 from typing import Final
 
 from placement import messages
@@ -10,16 +11,17 @@ from placement.decide.choose import Ranking
 from placement.decide.cluster import Cluster, shown
 from placement.decide.jobs import Job
 from placement.decide.plan import Failure, Opening, Shortage
-from placement.decide.reserve import Ends
+from placement.decide.reserve import OVERDUE, Ends
 from placement.decide.topology import unsuited
 from placement.messages import Reason
-from placement.observe.model import Demand, Node
+from placement.observe.model import Demand, Guarantee, Node
 
 Members = Sequence[Member]
 
 MOST_DEMANDS: Final = 4  # how many demands the workers of one job may have, without repetitions
 MOST_COMPARED: Final = 1000  # maximum number of conditions that a decision compares for one namespace
 DEMAND_COST: Final = 10  # how many conditions a demand counts as: each demand is compared with every node
+MOST_TRIES: Final = 8  # how often a decision tries to reserve units for the jobs of one namespace
 
 
 class UnplacedError(Exception):
@@ -40,12 +42,13 @@ class Allocator:
         self._cluster, self._doubtful, self._ends = cluster, doubtful, ends
         self._rankings: dict[tuple[str, int, tuple[Demand, ...]], Ranking] = {}
         self._compared_parts: Counter[str] = Counter()
+        self._tries: Counter[str] = Counter()  # by namespace, the searches for units to reserve
 
-    def open(self, job: Job, failure: Failure | None, *, reserves: bool) -> Opening:
+    def open(self, job: Job, failure: Failure | None, age: timedelta | None) -> Opening:
         """Returns the opening of a job, which must have no `Job.obstacle`.
 
-        Units of the job's earlier failures are chosen last. With ``reserves``, a job that does not fit gets
-        the reservation if no job has it yet.
+        Units of the job's earlier failures are chosen last. ``age`` is that of a job for which units may be
+        reserved; None if they may not.
 
         Raises:
             UnplacedError: A block gets no unit.
@@ -58,7 +61,7 @@ class Allocator:
             unpinned = {member.block for member in job.unpinned_workers}
             units = {block: unit for block, unit in units_by_block.items() if unit and block in unpinned}
         if unplaced:
-            units |= self.settle(job, unplaced, failure, reserves=reserves)
+            units |= self.settle(job, unplaced, failure, age)
         return Opening(job, units)
 
     def _check_pins(self, job: Job) -> None:
@@ -118,7 +121,7 @@ class Allocator:
         return cause.detail if cause else None
 
     def settle(
-        self, job: Job, blocks: Sequence[Members], failure: Failure | None, *, reserves: bool
+        self, job: Job, blocks: Sequence[Members], failure: Failure | None, age: timedelta | None
     ) -> dict[int, str]:
         """Returns free units for blocks, by the numbers of the blocks, and holds these units."""
         cluster, ranking = self._cluster, self._ranking(job)
@@ -129,9 +132,9 @@ class Allocator:
             possible = len(ranking.possible_units(needed))
             if possible >= needed and (excess := cluster.guarantees.why_never(job)):
                 raise UnplacedError(excess, reason=Reason.NODES)
-            if reserves and cluster.reservation is None and possible >= needed:
-                cluster.reservation = ranking.reserve(needed, job, self._ends)
-            is_reserved = cluster.reservation is not None and cluster.reservation.job == job.key
+            if age is not None and possible >= needed:
+                self._reserve(job, ranking, needed, age)
+            is_reserved = cluster.reservation_of(job.key) is not None
             shortage = Shortage(ranking, needed, possible, is_reserved)
             raise UnplacedError(reason=Reason.UNITS if shortage.can_end else Reason.NODES, shortage=shortage)
         by_block: dict[int, str] = {}
@@ -142,6 +145,25 @@ class Allocator:
             for other_ranking in self._rankings.values():
                 other_ranking.update(whole_unit.nodes)
         return by_block
+
+    def _reserve(self, job: Job, ranking: Ranking, count: int, age: timedelta) -> None:
+        """Reserves units for a job, if it may have a reservation and enough units become free.
+
+        The first job has a reservation, and the first job of each other namespace has one when it is
+        `OVERDUE`. The first job within a guarantee has one that keeps off only jobs of the same team.
+        """
+        reservations, team = self._cluster.reservations, self._cluster.guarantees.guarantee_for(job)
+        if len(ranking.ending_units(self._ends)) < count or self._tries[job.key[0]] == MOST_TRIES:
+            return
+        general = [reservation.job[0] for reservation in reservations if not reservation.team]
+        teams: list[Guarantee | None] = []
+        if not general or (age >= OVERDUE and job.key[0] not in general):
+            teams.append(None)
+        if team and all(reservation.team is not team for reservation in reservations):
+            teams.append(team)
+        self._tries[job.key[0]] += bool(teams)
+        new = (ranking.reserve(count, job, self._ends, team) for team in teams)
+        reservations += filter(None, new)
 
     def _ranking(self, job: Job) -> Ranking:
         """Returns the units that suit a job.

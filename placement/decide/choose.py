@@ -60,10 +60,12 @@ class Ranking:
         self._heap: list[Entry] = [self._entry(unit) for unit in free]
         # Entries of units that the last job could not use, because of a reservation or a guarantee.
         self._set_aside: list[Entry] = []
+        # The units that a job could have, and whose jobs all have a known end, with that time and the jobs.
+        self._ending_units: list[tuple[Unit, End, Sequence[JobKey]]] | None = None
+        self._set_aside_for: tuple[Reservation, ...] = ()  # the reservations against the last job
         # With guarantees, a search examines all units, so its result is stored: the maximum number of units
-        # that a job can have, by the guarantees of its namespace and whether nodes are reserved for another
-        # job.
-        self._maximum: dict[tuple[tuple[Guarantee | None, ...], bool], int] = {}
+        # that a job can have, by the guarantees of its namespace and the reservations against it.
+        self._maximum: dict[tuple[tuple[Guarantee | None, ...], tuple[Reservation, ...]], int] = {}
         self._units_by_server: defaultdict[str, list[Unit]] = defaultdict(list)
         for unit in free:
             self._units_by_server[self._largest_unit_id(unit.nodes[0])].append(unit)
@@ -83,15 +85,19 @@ class Ranking:
             avoided: The ids of units at which the job failed before.
             doubtful: The names of nodes that an admitted job did not get.
         """
-        reserved, guarantees = self._cluster.nodes_closed_to(job), self._cluster.guarantees
-        rooms, team_key = guarantees.rooms(job), (guarantees.guarantees_of(job.key[0]), bool(reserved))
+        cluster, guarantees = self._cluster, self._cluster.guarantees
+        reservations = cluster.reservations_against(job)
+        reserved_nodes = cluster.reserved_nodes(reservations)
+        team_key = guarantees.guarantees_of(job.key[0]), reservations
         if self._maximum.get(team_key, count) < count:
             return []
-        if self._set_aside and (rooms or not reserved):
+        rooms = cluster.rooms(job, reservations)
+        if self._set_aside and (rooms or reservations != self._set_aside_for):
             for entry in self._set_aside:
                 heappush(self._heap, entry)
             self._set_aside.clear()
-        best, last, repelled = self._search(job, count, reserved, rooms, avoided, doubtful)
+        self._set_aside_for = reservations
+        best, last, repelled = self._search(job, count, reserved_nodes, rooms, avoided, doubtful)
         last.sort(key=lambda entry: entry[1][-1] in avoided)
         others = (entry for entry in last if book(rooms, self.units[entry[1][-1]]))
         entries = best + list(islice(others, count - len(best)))
@@ -180,6 +186,7 @@ class Ranking:
     def update(self, nodes: Collection[Node]) -> None:
         """Ranks the units on the UltraServers of these nodes again, after a job has got the nodes."""
         self._maximum.clear()
+        self._ending_units = None
         self._changed_nodes.update(node.name for node in nodes)
         for server in {self._largest_unit_id(node) for node in nodes}:
             for unit in self._units_by_server.get(server, ()):
@@ -192,20 +199,21 @@ class Ranking:
         self._examined.extend(islice(self._unexamined, missing_count))
         return self._examined
 
-    def reserve(self, count: int, job: Job, ends: Ends) -> Reservation | None:
+    def reserve(self, count: int, job: Job, ends: Ends, team: Guarantee | None = None) -> Reservation | None:
         """Returns a reservation of the units that become free first; None if too few have a known end.
 
         Units come last if a job of the same namespace without a time limit holds them, or if pods of the
-        namespace that belong to no job fill them.
+        namespace that belong to no job fill them. With ``team``, only units within this guarantee are
+        reserved.
         """
         cluster, namespace = self._cluster, job.key[0]
         jobless_nodes = cluster.jobless_nodes.get(namespace, frozenset[str]())
-        rooms = cluster.guarantees.rooms(job)
+        rooms = cluster.guarantees.rooms(job, within=team)
+        reserved_nodes = cluster.reserved_nodes(() if team else cluster.reservations_against(job))
         entries: list[tuple[tuple[bool, bool, bool, int, End, str], Unit]] = []
-        for unit in self.possible_units():
-            if (end := self._end(unit, ends)) is None:
+        for unit, end, holders in self.ending_units(ends):
+            if not reserved_nodes.isdisjoint(unit.names):
                 continue
-            holders = [holder for name in unit.names for holder in cluster.holders.get(name, ())]
             if cluster.why_repelled(unit.nodes, job, ending_jobs=holders):
                 continue
             is_last = end.is_assumed and any(holder[0] == namespace for holder in holders)
@@ -217,14 +225,26 @@ class Ranking:
         # When the reservation begins, the units that are owed to other teams must still be free. If fewer
         # units are free now, the reservation also includes units that become free for these teams.
         bookable = (entry for entry in sorted(entries, key=itemgetter(0)) if book(rooms, entry[1]))
-        chosen = list(islice(bookable, count + cluster.guarantees.missing_units(job)))
+        missing = 0 if team else cluster.guarantees.missing_units(job)
+        chosen = list(islice(bookable, count + missing))
         if len(chosen) < count:
             return None
         node_names = frozenset[str]().union(*(unit.names for _, unit in chosen))
         begin = max(end.at for (*_, end, _), _ in chosen)
         is_internal, is_assumed = (any(key[part] for key, _ in chosen) for part in (0, 2))
         units = tuple(sorted(unit.id for _, unit in chosen[:count]))
-        return Reservation(job.key, units, node_names, begin, is_assumed, is_internal, ends)
+        return Reservation(job.key, units, node_names, begin, is_assumed, is_internal, ends, team)
+
+    def ending_units(self, ends: Ends) -> Sequence[tuple[Unit, End, Sequence[JobKey]]]:
+        """Returns the units that become free at a known time, each with that time and its holders."""
+        if self._ending_units is None:
+            holders = self._cluster.holders
+            self._ending_units = [
+                (unit, end, [holder for name in unit.names for holder in holders.get(name, ())])
+                for unit in self.possible_units()
+                if (end := self._end(unit, ends))
+            ]
+        return self._ending_units
 
     def _end(self, unit: Unit, ends: Ends) -> End | None:
         """Returns when a unit has enough free nodes for a block of a job; None if that is unknown."""

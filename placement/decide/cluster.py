@@ -4,21 +4,20 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from itertools import chain
+from typing import Final
 
 from contract.place import Place
 from placement import messages
 from placement.decide.allocation import CLAIMED, Allocation
 from placement.decide.believe import Member
 from placement.decide.fit import Cause, lacking_resource
-from placement.decide.guarantee import Guarantees
+from placement.decide.guarantee import Guarantees, Room
 from placement.decide.jobs import Job
 from placement.decide.repel import Repelling
+from placement.decide.reserve import Reservation
 from placement.decide.topology import Topology, Unit, unsuited
 from placement.observe.model import UNITS, Demand, JobKey, Kind, Node, Pod, Units, is_pod
-
-if TYPE_CHECKING:
-    from placement.decide.reserve import Reservation
 
 # The states of a unit. It is sick if too few of its nodes are Ready and not cordoned. If it is neither sick
 # nor reserved, all, some or none of its nodes are free.
@@ -60,7 +59,10 @@ class Cluster:
         # By namespace, the nodes with pods that belong to no job, or whose placement annotation is not
         # trusted.
         self.jobless_nodes: defaultdict[str, set[str]] = defaultdict(set)
-        self.reservation: Reservation | None = None
+        # In the order of the queue. A job may have two: one within the guarantee of its team, and one that
+        # keeps off the jobs of all namespaces.
+        self.reservations: list[Reservation] = []
+        self._reserved_nodes: dict[tuple[Reservation, ...], frozenset[str]] = {}
         # Jobs whose pods the API server refused to change. Their gated pods do not hold the unit of their
         # pin.
         self.refused_jobs = refused_jobs
@@ -236,12 +238,33 @@ class Cluster:
         short = _shortage(nodes, demands, self.usage)
         return Cause("full", messages.full(*short)) if short else None
 
-    def nodes_closed_to(self, job: Job) -> frozenset[str]:
-        """Returns the names of the nodes that a job may not use because they are reserved for another job."""
-        reservation = self.reservation
-        if reservation is None or not reservation.excludes(job):
-            return frozenset()
-        return frozenset() if self.guarantees.covers(job) else reservation.nodes
+    def reservation_of(self, job: JobKey) -> Reservation | None:
+        """Returns the reservation of a job; if it has two, the one that begins first."""
+        own = (reservation for reservation in self.reservations if reservation.job == job)
+        return min(own, key=lambda reservation: reservation.begin, default=None)
+
+    def reservations_against(self, job: Job) -> tuple[Reservation, ...]:
+        """Returns the reservations of other jobs whose units a job may not use.
+
+        If all units that the job needs are owed to its team, only reservations within the same guarantee
+        exclude it.
+        """
+        excluding = tuple(reservation for reservation in self.reservations if reservation.excludes(job))
+        if excluding and self.guarantees.covers(job):
+            return tuple(reservation for reservation in excluding if reservation.team)
+        return excluding
+
+    def rooms(self, job: Job, reservations: Iterable[Reservation]) -> list[Room]:
+        """Returns the units that guarantees leave to a job, with the reservations against the job."""
+        reserved = (reservation.nodes for reservation in reservations if reservation.team)
+        return self.guarantees.rooms(job, chain.from_iterable(reserved)) if self.guarantees.labels else []
+
+    def reserved_nodes(self, reservations: tuple[Reservation, ...]) -> frozenset[str]:
+        """Returns the names of the nodes of some reservations."""
+        if (names := self._reserved_nodes.get(reservations)) is None:
+            names = frozenset[str]().union(*(reservation.nodes for reservation in reservations))
+            self._reserved_nodes[reservations] = names
+        return names
 
     def largest_filler(self, nodes: Iterable[Node], demands: Iterable[Demand]) -> Pod | None:
         """Returns the pod without devices that uses most of the resource that is short on a node; or None."""
@@ -255,10 +278,12 @@ class Cluster:
         amount, _, pod = max(amounts, default=(0, "", None))
         return pod if amount else None
 
-    def why_reserved(self, unit: Unit, job: Job) -> Cause | None:
-        """Returns the cause if a unit is reserved for another job; None if the job may use the unit."""
-        if self.reservation and not self.nodes_closed_to(job).isdisjoint(unit.names):
-            return Cause("reserved", messages.reserved_for(shown(self.reservation.job)))
+    @staticmethod
+    def why_reserved(unit: Unit, reservations: Iterable[Reservation]) -> Cause | None:
+        """Returns the cause if a unit is reserved for another job; None if no reservation has it."""
+        for reservation in reservations:
+            if not reservation.nodes.isdisjoint(unit.names):
+                return Cause("reserved", messages.reserved_for(shown(reservation.job)))
         return None
 
     def free_devices(self, node: Node) -> int:
@@ -276,7 +301,7 @@ class Cluster:
     def count_states(self, key: str) -> Counter[str]:
         """Returns how many units of a node label are in each state of `STATES`."""
         usable, counts = self.units.of(key).usable, Counter(dict.fromkeys(STATES, 0))
-        reserved = self.reservation.nodes if self.reservation else frozenset[str]()
+        reserved = self.reserved_nodes(tuple(self.reservations))
         for unit in self.topology.units_by(key).values():
             free_count = self.free_count(key, unit.id)
             if len(unit.names & self.topology.usable_nodes) < usable:

@@ -175,10 +175,10 @@ class _DecisionMaker:
 
     def _remember(self) -> Memory:
         """Returns the memory for the next decision."""
-        reservation = self._cluster.reservation
+        reserved_jobs = {reservation.job for reservation in self._cluster.reservations}
         return replace(
             self._next_memory,
-            reserved_since=(reservation.job, self._reserved_since(reservation.job)) if reservation else None,
+            reserved_since={job: self._reserved_since(job) for job in reserved_jobs},
             admissions=self._ends.admissions,
             exceeded_limits=self._ends.exceeded_limits,
             preemption=self._preemptions.current,
@@ -191,9 +191,11 @@ class _DecisionMaker:
 
         Otherwise two jobs of different priorities would owe nothing when they are deleted.
         """
-        former, since = self._memory.reserved_since or (job, self._now)
-        still_waits = any(waiting.job.key == former for waiting in self._waiting)
-        return since if job == former or (job[0] == former[0] and still_waits) else self._now
+        waiting_jobs = {waiting.job.key for waiting in self._waiting} | {job}
+        formers = self._memory.reserved_since.items()
+        return min(
+            (since for key, since in formers if key[0] == job[0] and key in waiting_jobs), default=self._now
+        )
 
     def _goes_first(self, job: Job) -> bool:
         """Returns whether a job needs only its own units, or new ones in place of units with failed nodes.
@@ -279,10 +281,10 @@ class _DecisionMaker:
             self._waiting.append(Waiting(job, why, Reason.PODS if obstacle else Reason.BACKOFF))
         elif job.gated_pods:
             failure = self._next_memory.failures.get(job.key)
-            is_old = self._now - self._age_start(job) >= YOUNG or self._goes_first(job)
-            reserves = self._tuning.reserves and is_old
+            age = self._now - self._age_start(job)
+            reserves = self._tuning.reserves and (age >= YOUNG or self._goes_first(job))
             try:
-                self._openings.append(self._allocator.open(job, failure, reserves=reserves))
+                self._openings.append(self._allocator.open(job, failure, age if reserves else None))
                 self._current_jobs[job.key[0]] = job.key
                 self._ends.admit(job)
                 self._preemptions.admit(job)
@@ -331,7 +333,7 @@ class _DecisionMaker:
         if not loss.is_whole:
             try:
                 blocks = [moving.blocks[block] for block in loss.blocks]
-                units = self._allocator.settle(moving, blocks, None, reserves=False)
+                units = self._allocator.settle(moving, blocks, None, None)
             except UnplacedError as error:
                 waiting = Waiting(moving, str(error), error.reason, error.shortage, loss.why)
                 self._waiting.append(waiting)
@@ -414,8 +416,9 @@ class _DecisionMaker:
         unsettled = self._memory.unsettled
         needing_units = {waiting.job.key for waiting in self._waiting if waiting.shortage}
         needing_units |= {opening.job.key for opening in self._openings}
-        if (reserved := self._memory.reserved_since) and reserved[0] not in needing_units:
-            self._add_debt(reserved[0][0], self._now - reserved[1])
+        for key, since in self._memory.reserved_since.items():
+            if key not in needing_units:
+                self._add_debt(key[0], self._now - since)
         for key, since in self._memory.recent_admissions.items():
             # If more time has passed since the last decision, it is unknown when the job was deleted.
             if self._now - since < self._tuning.bound / 4:

@@ -86,12 +86,15 @@ def _later_scene(scene: Scene, now: datetime, decision: Decision, ended_jobs: fr
 
 
 def _reserved_start(scene: Scene, decision: Decision) -> Iterator[tuple[JobKey, Start]]:
-    """Yields the job that has the reservation, with the time at which the reservation begins.
+    """Yields the jobs that have reservations, each with the time at which its reservation begins.
 
     The job that ends last on the reserved nodes is in `Start.after`. It is missing if no job there has a
     known end: then something else, such as a Pod without a job, keeps the job from starting.
     """
-    if (reservation := decision.cluster.reservation) and reservation.begin > scene.now:
+    for job in {reservation.job for reservation in decision.cluster.reservations}:
+        reservation = decision.cluster.reservation_of(job)
+        if not reservation or reservation.begin <= scene.now:
+            continue
         jobs = decision.ends.jobs_by_end(reservation.nodes, decision.cluster.holders)
         last_job = tuple(key for key in jobs if key != reservation.job)[:1]
         latest = None if reservation.is_assumed or reservation.is_internal else reservation.begin

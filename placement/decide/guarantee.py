@@ -59,7 +59,10 @@ class Room:
         free_nodes: For each node of a unit without a holder, the unit's id.
         spare_units: The number of units without a holder that the job may take.
         team_names: The teams to which units are owed, for messages; empty if no units are owed.
-        chosen_units: The ids of the units that the job has chosen so far.
+        chosen_units: The ids of the units without a holder that the job has chosen so far, or that are
+            reserved for another job of its team.
+        own_nodes: If the job must stay within the guarantee of its team, the nodes that the team uses within
+            it; otherwise None.
     """
 
     closed_nodes: Mapping[str, Guarantee]
@@ -67,10 +70,13 @@ class Room:
     spare_units: int
     team_names: str
     chosen_units: set[str]
+    own_nodes: frozenset[str] | None = None
 
     def admits(self, unit: Unit) -> bool:
         """Returns whether the job may also take this unit."""
         if not self.closed_nodes.keys().isdisjoint(unit.names):
+            return False
+        if self.own_nodes is not None and unit.names - self.own_nodes - self.free_nodes.keys():
             return False
         added = {self.free_nodes[name] for name in unit.names if name in self.free_nodes} - self.chosen_units
         return not added or len(self.chosen_units) + len(added) <= self.spare_units
@@ -109,16 +115,38 @@ class Guarantees:
         """Returns the guarantee of a namespace for each label; if all are equal, rooms are equal, too."""
         return tuple(self._guarantee(namespace, label) for label in self.labels)
 
-    def rooms(self, job: Job) -> list[Room]:
-        """Returns the units that a job may take, for each label that has guarantees."""
-        teams = zip(self.labels, self.guarantees_of(job.key[0]), strict=True)
-        return [replace(self._room(label, team), chosen_units=set()) for label, team in teams]
+    def rooms(self, job: Job, reserved: Iterable[str] = (), within: Guarantee | None = None) -> list[Room]:
+        """Returns the units that a job may take, for each label that has guarantees.
+
+        Args:
+            job: The job.
+            reserved: The names of nodes that are reserved for another job of the same team.
+            within: If not None, the guarantee of the team, and the job may take no unit beyond it.
+        """
+        rooms = []
+        for label, team in zip(self.labels, self.guarantees_of(job.key[0]), strict=True):
+            room = self._room(label, team)
+            reserved_units = {room.free_nodes[name] for name in reserved if name in room.free_nodes}
+            room = replace(room, chosen_units=reserved_units)
+            if team and team is within:
+                use = self._use(team)
+                room = replace(room, spare_units=use.owed, own_nodes=use.nodes)
+            rooms.append(room)
+        return rooms
 
     def covers(self, job: Job) -> bool:
         """Returns whether all units that a job needs are owed to its team."""
         labels = self._suitable_labels(job.place, job.demands)
         teams = ((label, self._guarantee(job.key[0], label)) for label in labels)
         return any(team and self._needed(job, label) <= self._use(team).owed for label, team in teams)
+
+    def guarantee_for(self, job: Job) -> Guarantee | None:
+        """Returns the guarantee of a job's team that has enough units for the job; None if there is none."""
+        for label in self._suitable_labels(job.place, job.demands):
+            team = self._guarantee(job.key[0], label)
+            if team and self._needed(job, label) <= team.count:
+                return team
+        return None
 
     def missing_units(self, job: Job) -> int:
         """Returns how many units must become free for other teams before a job can get units."""
@@ -141,12 +169,12 @@ class Guarantees:
                 return messages.guaranteed_to_others(needs, teams, kept, level.total)
         return None
 
-    def why_kept(self, unit: Unit, job: Job) -> Cause | None:
+    def why_kept(self, unit: Unit, job: Job, rooms: Iterable[Room]) -> Cause | None:
         """Returns the cause if a guarantee keeps a unit for another team; None if the job may take it."""
-        for label in self.labels:
-            room = self._room(label, self._guarantee(job.key[0], label))
+        for label, room in zip(self.labels, rooms, strict=True):
             free_units, needed = self._level(label).free_units, self._needed(job, label)
-            is_short = room.team_names and room.spare_units < needed <= free_units
+            spare_units = room.spare_units - len(room.chosen_units)
+            is_short = room.team_names and spare_units < needed <= free_units
             for name in sorted(unit.names):
                 if guarantee := room.closed_nodes.get(name):
                     return Cause("guaranteed", messages.kept_for(guarantee.team))

@@ -139,8 +139,8 @@ class Memory:
 
     unsettled: dict[JobKey, Unsettled] = field(default_factory=dict)
     failures: dict[JobKey, Failure] = field(default_factory=dict)
-    # The job that has the reservation, and the time at which it got the reservation.
-    reserved_since: tuple[JobKey, datetime] | None = None
+    # The jobs that have reservations, with the time since which they, or jobs of their namespaces, have them.
+    reserved_since: dict[JobKey, datetime] = field(default_factory=dict)
     # When each job got its units; and by namespace, when a job last exceeded its time limit.
     admissions: dict[JobKey, Admission] = field(default_factory=dict)
     exceeded_limits: dict[str, datetime] = field(default_factory=dict)

@@ -106,7 +106,8 @@ class Preemptions:
         """Returns whether a job may preempt other jobs now: the first job of the queue that does not fit."""
         times, namespace = self.memory.preemption_times.get(job.key[0], ()), job.key[0]
         is_permitted = self.tuning.preempts and self.tuning.units.preempts(namespace)
-        is_first = self.cluster.reservation is None or self.cluster.reservation.job == job.key
+        general = (reservation.job for reservation in self.cluster.reservations if not reservation.team)
+        is_first = next(general, job.key) == job.key
         # A new leader does not know which preemptions the last leader began, so it waits.
         has_history = self.now - (self.memory.first_decision or self.now) >= YOUNG
         is_free = has_history and not self.current and not self._was_tried
@@ -146,9 +147,11 @@ class Preemptions:
         if not self.current or not self.preempts(job):
             return ()
         units, nodes, begin = self.current.units, self.current.nodes, self.now + self.tuning.bound
-        self.cluster.reservation = Reservation(
+        reservation = Reservation(
             job.key, units, nodes, begin, is_assumed=True, is_internal=False, ends=self.ends
         )
+        others = (other for other in self.cluster.reservations if other.job != job.key)
+        self.cluster.reservations = [reservation, *others]
         return tuple(sorted(map(shown, self.current.victims)))
 
     def _can_be_victim(self, job: Job, preemptor: Job) -> bool:
@@ -177,9 +180,14 @@ class Preemptions:
         ending_jobs = _ending_jobs(self._pods)
         can_end = candidates | ending_jobs
         holders_by_unit: dict[str, frozenset[JobKey]] = {}
+        rooms = self.cluster.guarantees.rooms(job)
         for unit in ranking.possible_units():
             holders = ranking.holders(unit, can_end)
-            if holders is not None and holders <= can_end and not self.cluster.guarantees.why_kept(unit, job):
+            if (
+                holders is not None
+                and holders <= can_end
+                and not self.cluster.guarantees.why_kept(unit, job, rooms)
+            ):
                 holders_by_unit[unit.id] = holders - ending_jobs
         victims, remaining, needed = frozenset[JobKey](), dict(holders_by_unit), len(job.blocks)
         if len(holders_by_unit) < needed:

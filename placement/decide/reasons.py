@@ -27,8 +27,8 @@ def explain(cluster: Cluster, waiting: Iterable[Waiting]) -> Iterator[Waiting]:
             yield each
             continue
         job, ranking, reason = each.job, each.shortage.ranking, each.reason
-        reserved, teams = bool(cluster.nodes_closed_to(job)), cluster.guarantees.guarantees_of(job.key[0])
-        key = ranking, reserved, teams and (teams, len(job.blocks))
+        reservations, teams = cluster.reservations_against(job), cluster.guarantees.guarantees_of(job.key[0])
+        key = ranking, reservations, teams and (teams, len(job.blocks))
         if key not in by_key:
             by_unit = list(causes(cluster, ranking, job))
             total = len(ranking.units) + len(ranking.causes)
@@ -56,12 +56,14 @@ def listed(unit_causes: Sequence[tuple[str, Cause]]) -> str:
 def causes(cluster: Cluster, ranking: Ranking, job: Job) -> Iterator[tuple[str, Cause]]:
     """Yields the units that a job cannot have, with the cause: broken first, units not selected last."""
     yield from ranking.broken.items()
+    reservations = cluster.reservations_against(job)
+    rooms = cluster.rooms(job, reservations)
     for unit, cause_of_unit in ranking.unit_states:
         cause = (
             cause_of_unit
             or cluster.why_repelled(unit.nodes, job)
-            or cluster.guarantees.why_kept(unit, job)
-            or cluster.why_reserved(unit, job)
+            or cluster.why_reserved(unit, reservations)
+            or cluster.guarantees.why_kept(unit, job, rooms)
         )
         if cause and cause.kind == "full" and (pod := cluster.largest_filler(unit.nodes, ranking.demands)):
             cause = Cause(cause.kind, messages.filled_by(cause.detail, f"{pod.namespace}/{pod.name}"))

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from placement.decide.jobs import Job
-from placement.observe.model import Holders, JobKey, is_pod
+from placement.observe.model import Guarantee, Holders, JobKey, is_pod
 
 # This is added to the share of a namespace. So a job of a namespace without nodes waits about a tenth as long
 # as a job of a namespace that has nearly all nodes.
@@ -16,6 +16,9 @@ LEAST_SHARE: Final = 0.1
 # A younger job gets no reservation. So if jobs arrive together, the jobs that fit start first. The time is
 # also added to each age, so that shares matter for new jobs, too.
 YOUNG: Final = timedelta(minutes=10)
+# An older job gets a reservation although an earlier job of another namespace has one. Otherwise the earlier
+# job could hold the only reservation for ever, because it selects a unit that is never free.
+OVERDUE: Final = timedelta(days=1)
 # After a job has exceeded its time limit, the limits of all jobs of its namespace are ignored for this time.
 DISTRUST: Final = timedelta(days=1)
 
@@ -140,9 +143,9 @@ class Ends:
         return None if key[0] in self.exceeded_limits else limit
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Reservation:
-    """Units that are held free for the first job that does not fit."""
+    """Units that are held free for a job that does not fit."""
 
     job: JobKey
     units: tuple[str, ...]
@@ -151,8 +154,12 @@ class Reservation:
     is_assumed: bool  # whether ``begin`` depends on a job without a time limit
     is_internal: bool  # whether it excludes only other jobs of the same namespace
     ends: Ends
+    # If the units are within a guarantee: that guarantee. Then it excludes only other jobs of the same team.
+    team: Guarantee | None = None
 
     def excludes(self, job: Job) -> bool:
         """Returns whether a job may not use the units, because it may end after the reservation begins."""
-        is_closed = job.key != self.job and (job.key[0] == self.job[0] or not self.is_internal)
-        return is_closed and self.ends.latest_end(job) > self.begin
+        namespace = job.key[0]
+        is_open = job.key == self.job or (self.team is not None and not self.team.includes(namespace))
+        is_open = is_open or (self.is_internal and namespace != self.job[0])
+        return not is_open and self.ends.latest_end(job) > self.begin

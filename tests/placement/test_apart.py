@@ -193,7 +193,7 @@ def test_nothing_is_reserved_where_a_pod_of_no_job_keeps_all_off() -> None:
         Topology(servers(3).values()), [*busy, sitting("s", "n1-0", EVERYBODY), *old, *workers("c", 4)], NOW
     )
     assert placed(decision) == {"c": "us-03"}
-    assert decision.cluster.reservation is None
+    assert not decision.cluster.reservations
 
 
 # ---- Cost --------------------------------------------------------------------------------------------------
@@ -437,7 +437,7 @@ def test_nothing_is_reserved_for_a_job_that_its_own_namespace_keeps_off() -> Non
     pods = [*there, *big("big", 12, 60 * MINUTE), *job("a", 12)]
     decision = decide(Topology(ZONED.values()), pods, NOW)
     assert placed(decision)["a"] == "us-02 us-03 us-04"
-    assert decision.cluster.reservation is None
+    assert not decision.cluster.reservations
 
 
 def test_a_term_of_one_namespace_costs_waiting_jobs_of_others_nothing() -> None:

@@ -58,8 +58,8 @@ def test_the_team_gets_its_units_although_another_job_has_the_reservation() -> N
     others = running("other", *(f"n1-{place}" for place in range(4)), limit=9 * HOUR)
     decision = ask(others, job("first", 4, age=9 * HOUR), job("own", 8, **VISION))
     assert list(placed(decision)) == ["vision-a/own"]
-    assert decision.cluster.reservation is not None
-    assert decision.cluster.reservation.units == ("us-01",)
+    assert decision.cluster.reservations
+    assert decision.cluster.reservations[0].units == ("us-01",)
 
 
 def test_nodes_that_are_reserved_for_another_job_are_kept_for_the_team_as_well() -> None:
@@ -67,7 +67,7 @@ def test_nodes_that_are_reserved_for_another_job_are_kept_for_the_team_as_well()
     one = (Guarantee(("vision-*",), SERVER_4, 1),)
     single = job("single", 8, config=1, age=9 * HOUR)
     decision = ask(others, single, job("own", 4, **VISION), guarantees=one)
-    assert decision.cluster.reservation is not None
+    assert decision.cluster.reservations
     assert set(placed(decision)) == {"vision-a/own"}
 
 
@@ -125,7 +125,7 @@ def test_beyond_its_guarantee_a_team_leaves_what_the_others_are_owed() -> None:
     assert needs in waiting(decision)["vision-a/large"]
     assert decision.waiting[0].reason is Reason.NODES
     # It never fits, so it keeps no unit from others.
-    assert decision.cluster.reservation is None
+    assert not decision.cluster.reservations
     assert set(placed(ask(job("large", 8, **VISION), guarantees=both))) == {"vision-a/large"}
 
 
@@ -162,8 +162,8 @@ def test_a_guarantee_of_one_family_means_nothing_to_jobs_of_another(*, racks: bo
     others = running("other", *(f"n1-{place}" for place in range(4)), limit=9 * HOUR)
     first, own = job("first", 12, age=9 * HOUR), job("own", 4, **VISION)
     decision = on_racks(others, first, own, guarantees=(Guarantee(("vision-*",), RACK, 2),), racks=racks)
-    assert decision.cluster.reservation is not None
-    assert decision.cluster.reservation.job == ("team", "team.first")
+    assert decision.cluster.reservations
+    assert decision.cluster.reservations[0].job == ("team", "team.first")
     assert [each.reason for each in decision.waiting] == [Reason.UNITS, Reason.RESERVED]
 
 
@@ -199,7 +199,7 @@ def test_a_reservation_begins_when_as_many_units_are_free_as_others_are_owed_as_
     """Otherwise a later job would get one of these units, and the first job would wait for it."""
     nodes = servers(4)
     decision = ask(running_on(nodes, 2, 3, 4), job("first", 8, age=9 * HOUR), job("second", 4), nodes=nodes)
-    reservation = decision.cluster.reservation
+    reservation = next(iter(decision.cluster.reservations), None)
     assert reservation is not None
     assert (reservation.units, reservation.begin) == (("us-02", "us-03"), NOW + 11 * HOUR)
     assert reservation.nodes >= {"n4-0"}
@@ -210,8 +210,8 @@ def test_units_that_are_owed_are_not_reserved_for_smaller_ones() -> None:
     others = running_on(nodes, 2, 3, 4)
     pairs = job("pairs", 6, age=9 * HOUR)
     decision = ask(others, pairs, guarantees=(Guarantee(("vision-*",), SERVER_4, 1),), nodes=nodes)
-    assert decision.cluster.reservation is not None
-    assert decision.cluster.reservation.units == ("us-02-a", "us-02-b", "us-03-a")
+    assert decision.cluster.reservations
+    assert decision.cluster.reservations[0].units == ("us-02-a", "us-02-b", "us-03-a")
 
 
 def test_a_unit_of_the_team_with_a_sick_node_is_owed_again() -> None:
@@ -304,3 +304,39 @@ def _bound(pods: list[Pod], nodes: Any) -> list[Pod]:
         used.add(node.name)
         result.append(replace(pod, node=node.name, started=True))
     return result
+
+
+def with_team_of_two(*pods: Iterable[Pod], **small: Any) -> Decision:
+    """Returns the decision when ``vision`` has one of its two units, and a large job of it waits for both."""
+    nodes = servers(4)
+    others, own = running_on(nodes, 3, 4), running_on(nodes, 1)
+    own = [replace(pod, namespace="vision-b") for pod in own]
+    first, large = job("first", 8, age=9 * HOUR), job("large", 8, age=HOUR, **VISION)
+    return ask(others, own, first, large, job("small", 4, **{**VISION, **small}), *pods, nodes=nodes)
+
+
+def test_a_job_within_a_guarantee_has_a_reservation_although_another_job_has_the_reservation() -> None:
+    """Otherwise smaller jobs of its team would take each unit that is owed, and it would wait for ever."""
+    decision = with_team_of_two()
+    assert not placed(decision)
+    assert [each.job[1] for each in decision.cluster.reservations] == ["team.first", "vision-a.large"]
+    reservation = decision.cluster.reservation_of(("vision-a", "vision-a.large"))
+    assert reservation
+    assert (reservation.units, reservation.begin) == (("us-01", "us-02"), NOW + 8 * HOUR)
+    assert "us-02: reserved for vision-a/large" in waiting(decision)["vision-a/small"]
+    # Jobs of the same team in another namespace, too, but not a job that ends before.
+    assert not placed(with_team_of_two(namespace="vision-c"))
+    assert placed(with_team_of_two(limit=7 * HOUR)) == {"vision-a/small": "us-02"}
+
+
+def test_a_reservation_within_a_guarantee_keeps_off_no_other_team() -> None:
+    nodes = servers(5)
+    own = [replace(pod, namespace="vision-b") for pod in running_on(nodes, 1, 2)]
+    fifth = replace(DEMAND, selector={**DEMAND.selector, SERVER_4: "us-05"})
+    first = job("first", 4, age=9 * HOUR, demand=fifth)  # it has the reservation for all
+    large = job("large", 12, age=HOUR, **VISION)
+    three = (Guarantee(("vision-*",), SERVER_4, 3),)
+    pods = [own, running_on(nodes, 5), first, large, job("small", 4)]
+    decision = ask(*pods, nodes=nodes, guarantees=three)
+    assert [each.units for each in decision.cluster.reservations] == [("us-05",), ("us-01", "us-02", "us-03")]
+    assert placed(decision) == {"small": "us-03"}  # us-04 is owed instead

@@ -129,7 +129,7 @@ class Tenant:
             key: Failure(self.one(1, 2, 50), self.one(*ats), frozenset({"us-01"}), self.one("", "no"))
             for key in self.some(keys)
         }
-        reserved = self.one(None, (self.one(*keys), self.one(*ats)))
+        reserved = {key: self.one(*ats) for key in self.some(keys)}
         return Memory(
             failures=failures,
             reserved_since=reserved,

@@ -185,8 +185,8 @@ def test_a_part_is_reserved_from_when_enough_nodes_of_the_unit_are_free() -> Non
     ]
     old = job("old", 2, created=NOW - HOUR)
     decision = decided(KINDS["4"], nodes, runs, old)
-    assert decision.cluster.reservation
-    assert decision.cluster.reservation.begin == NOW + HOUR  # one is free, and another in an hour
+    assert decision.cluster.reservations
+    assert decision.cluster.reservations[0].begin == NOW + HOUR  # one is free, and another in an hour
     for limit, passes in ((HOUR / 2, True), (2 * HOUR, False)):
         assert placed(decided(KINDS["4"], nodes, runs, old, job("a", 1, limit=limit))) == (
             {"a": "a"} if passes else {}

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,7 @@ from contract.keys import SERVER_2, SERVER_4
 from contract.place import Place, Placer
 from placement.decide.allocate import Allocator
 from placement.decide.jobs import Job
-from placement.decide.plan import LONGEST_REASON, Failure, Memory, Opening, Tuning
+from placement.decide.plan import LONGEST_REASON, Memory, Opening, Tuning
 from placement.decide.topology import Topology
 from placement.messages import Reason
 from placement.observe.model import UNITS, Kind, Node, Pod, Units
@@ -95,9 +96,9 @@ def test_a_job_waits_for_one_of_a_closed_set_of_reasons(monkeypatch: pytest.Monk
     memory = Memory().with_refusal(("team", "team.refused"), "a quota", NOW)
     honest = Allocator.open
 
-    def broken(allocator: Allocator, one_job: Job, *failure: Failure | None, reserves: bool) -> Opening:
+    def broken(allocator: Allocator, one_job: Job, *rest: Any) -> Opening:
         assert one_job.key[1] != "team.odd"
-        return honest(allocator, one_job, *failure, reserves=reserves)
+        return honest(allocator, one_job, *rest)
 
     monkeypatch.setattr(Allocator, "open", broken)
     decision = decide(Topology(nodes.values()), pods, NOW, memory=memory)

@@ -71,7 +71,7 @@ def outcome(decision: Decision, snapshot: Snapshot) -> Any:
     position = {pod.uid: number for number, pod in enumerate(snapshot.pods)}
     topology = Topology(snapshot.nodes)
     ids = [name for key in snapshot.units.kinds for name in topology.units_by(key)]
-    held = decision.cluster.reservation
+    held = next(iter(decision.cluster.reservations), None)
     return (
         [
             ([position[pod.uid] for pod, _ in each.plans], [ids.index(unit) for unit in each.units])

@@ -15,7 +15,20 @@ from placement.decide.topology import Topology
 from placement.observe.model import Apart, Expression, Pod
 from placement.observe.read import read_pod
 from tests.placement.stored import worker
-from tests.placement.world import HOUR, MINUTE, NOW, SECOND, bound, decide, job, on, placed, servers, waiting
+from tests.placement.world import (
+    DEMAND,
+    HOUR,
+    MINUTE,
+    NOW,
+    SECOND,
+    bound,
+    decide,
+    job,
+    on,
+    placed,
+    servers,
+    waiting,
+)
 
 FOUR = servers(4)
 DAY = 24 * HOUR
@@ -41,7 +54,7 @@ def old(name: str = "old", workers: int = 8, **changes: Any) -> list[Pod]:
 
 def reserved(decision: Decision) -> str:
     """The job that has a reservation, and the UltraServers of it."""
-    reservation = decision.cluster.reservation
+    reservation = next(iter(decision.cluster.reservations), None)
     units = sorted({name[1] for name in reservation.nodes}) if reservation else ()
     return f"{reservation.job[1]} {' '.join(units)}" if reservation else ""
 
@@ -107,6 +120,26 @@ def test_one_job_has_a_reservation_and_a_job_that_has_just_come_has_none() -> No
     assert placed(ask(*there, job("young", 8, age=9 * MINUTE), job("a", 4))) == {"a": "us-04"}
 
 
+@pytest.mark.parametrize(("age", "also"), [(DAY - SECOND, ()), (DAY, ("team.whole",))])
+def test_no_job_holds_the_only_reservation_for_longer_than_a_day(age: timedelta, also: Any) -> None:
+    """A tenant would select a unit that its job of years holds, and no large job of others would start."""
+    endless = running(4, HOUR, 9 * 365 * DAY, **EVIL)
+    selects = replace(DEMAND, selector={**DEMAND.selector, SERVER_4: "us-04"})
+    trap = old("trap", 4, age=9 * DAY, demand=selects, **EVIL)
+    busy = [running(unit, HOUR, 3 * HOUR) for unit in (2, 3)]
+    decision = ask(endless, trap, *busy, old("whole", 8, age=age), job("small", 4))
+    assert [each.job[1] for each in decision.cluster.reservations] == ["evil.trap", *also]
+    assert placed(decision) == ({} if also else {"small": "us-01"})
+
+
+def test_a_further_reservation_has_other_units_than_the_first() -> None:
+    busy = [running(unit, HOUR, (2 + unit) * HOUR) for unit in (2, 3, 4)]
+    pods = [old("first", age=3 * DAY, **EVIL), old("second", age=2 * DAY), old("third", age=2 * DAY)]
+    decision = ask(*busy, *pods)
+    first, second = decision.cluster.reservations  # one for each namespace
+    assert (first.units, second.units) == (("us-01", "us-02"), ("us-03", "us-04"))
+
+
 # ---- The order of jobs -------------------------------------------------------------------------------------
 
 
@@ -130,7 +163,7 @@ def test_a_namespace_whose_job_gives_a_reservation_up_owes_the_time_for_which_it
     one, two = old("one", age=9 * HOUR, **EVIL), old("two", age=9 * HOUR, **EVIL)
     other = old("whole", age=5 * HOUR)
     first = ask(*busy, one, two, other)
-    assert first.memory.reserved_since == (("evil", "evil.one"), NOW)
+    assert first.memory.reserved_since == {("evil", "evil.one"): NOW}
     later = NOW + 6 * HOUR
     second = ask(*busy, one, two, other, memory=first.memory, now=later)
     assert (second.memory.reserved_since, second.memory.age_debts) == (first.memory.reserved_since, {})
@@ -158,7 +191,7 @@ def test_after_a_job_exceeds_its_limit_no_limit_of_its_namespace_counts_for_a_da
     assert decision.memory.exceeded_limits == {"evil": NOW}
     # Nor are its other limits believed. Nothing is remembered after a day.
     for later, passes in ((23 * HOUR, False), (24 * HOUR, True)):
-        memory = replace(decision.memory, reserved_since=None)
+        memory = replace(decision.memory, reserved_since={})
         again = decide(
             Topology(FOUR.values()),
             [pod for each in there for pod in each] + running(1, HOUR, 2 * HOUR) + waits,
@@ -264,13 +297,13 @@ def test_a_namespace_owes_the_reservation_of_two_jobs_that_had_it_one_after_the_
     later = NOW + 6 * HOUR
     high = old("high", age=HOUR, priority=1, **EVIL)
     second = ask(*busy, low, high, old("whole"), memory=first.memory, now=later)
-    assert second.memory.reserved_since == (("evil", "evil.high"), NOW)
+    assert second.memory.reserved_since == {("evil", "evil.high"): NOW}
     third = ask(*busy, high, old("whole"), memory=second.memory, now=later + SECOND)
     gone = ask(*busy, old("whole"), memory=third.memory, now=later + 2 * SECOND)
     assert gone.memory.age_debts["evil"][0] == 6 * HOUR + 2 * SECOND
     # Without the first job, the second one begins its own time.
     alone = ask(*busy, high, old("whole"), memory=first.memory, now=later)
-    assert alone.memory.reserved_since == (("evil", "evil.high"), later)
+    assert alone.memory.reserved_since == {("evil", "evil.high"): later}
 
 
 def test_a_namespace_owes_a_day_at_most() -> None:
