@@ -118,7 +118,7 @@ def run(**options: Any) -> None:  # noqa: ANN401 - as above
     """
     # Only this command needs prometheus_client.
     from certs.metrics import Metrics  # noqa: PLC0415
-    from certs.passes import Passes  # noqa: PLC0415
+    from certs.passes import PassRunner  # noqa: PLC0415
     from kube.metrics import serve  # noqa: PLC0415
 
     logs.configure(options["log_format"], "certs")
@@ -130,7 +130,7 @@ def run(**options: Any) -> None:  # noqa: ANN401 - as above
         rotator_ = rotator(_log_step, **options)
         if port := options["metrics_port"]:
             serve(options["metrics_host"], port, metrics.registry)
-    passes = Passes(rotator_, metrics, options["interval_seconds"])
+    passes = PassRunner(rotator_, metrics, options["interval_seconds"])
     while signal.sigtimedwait(end_signals, max(passes(), MIN_SECONDS)) is None:
         pass
     _log.info(messages.STOPPED)
@@ -168,7 +168,7 @@ def _step(decision: NextStep) -> None:
 
 
 def _log_step(decision: NextStep) -> None:
-    level = logging.WARNING if decision.broken else logging.INFO
+    level = logging.WARNING if decision.calls_fail else logging.INFO
     _log.log(level, "%s", messages.step(decision.action.value, decision.why))
 
 

@@ -20,14 +20,14 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from certs import messages
 
 BACKDATE = timedelta(minutes=5)
-"""The time before ``now`` at which a certificate begins: nodes' clocks differ by at most a few minutes."""
+"""How long before ``now`` a certificate begins, because the clocks of nodes differ by up to a few minutes."""
 
 _AUTHORITY_NAME = "ultraserver-webhook authority"
 _COMMON_NAME_LIMIT = 64  # RFC 5280, ub-common-name
 
 
 class CertificateError(ValueError):
-    """A certificate or key cannot be created or read; the message names it and the reason."""
+    """A certificate or key cannot be created or read; the message has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def issue(authority: Pair, now: datetime, lifetime: timedelta, names: Sequence[s
 
 
 def load(certificate_pem: bytes, key_pem: bytes, *, can_sign: bool = False) -> Pair:
-    """Returns the pair of a certificate of any issuer, and its key.
+    """Returns the pair of a certificate, which may have any issuer, and its key.
 
     Args:
         certificate_pem: The certificate, followed by its intermediate authorities.
@@ -128,7 +128,7 @@ def validity_text(certificate: x509.Certificate) -> str:
 
 
 def is_authority(certificate: x509.Certificate) -> bool:
-    """Returns whether a certificate may sign others."""
+    """Returns whether a certificate may sign other certificates."""
     try:
         return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
     except x509.ExtensionNotFound:

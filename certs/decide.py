@@ -11,9 +11,9 @@ An authority is replaced in this order. Each step begins when the previous step 
 4. A settling time later every kubelet has written the leaf into its pods, and no reachable replica still
    serves a leaf of the old authority. The old authority is removed from the bundle and the caBundles.
 
-A provided certificate is in a Secret that is only read. While its certificate can be served, it is "a leaf of
-the new authority", and the authorities in its ``ca.crt`` are "the new authority". When the Secret is deleted,
-this program's own authority is the new authority. So a change of issuer is such a replacement, too.
+A provided certificate is in a Secret that is only read. While the certificate can be served, it is "a leaf of
+the new authority", and the authorities in the Secret's ``ca.crt`` are "the new authority". When the Secret is
+deleted, this program's own authority is the new authority. So a change of issuer is such a replacement, too.
 """
 
 from collections.abc import Callable
@@ -60,20 +60,20 @@ class NextStep:
         bundle: For `Action.NEW_AUTHORITY`, the old authorities that stay trusted; for `Action.BUNDLE`, all
             trusted authorities.
         until: For KEEP and WAIT, the time of the next step if nothing changes.
-        broken: Whether calls from the API server fail, or may fail, until the step is done.
+        calls_fail: Whether calls from the API server fail, or may fail, until the step is done.
     """
 
     action: Action
     why: str
     bundle: Bundle = frozenset()
     until: datetime | None = None
-    broken: bool = False
+    calls_fail: bool = False
 
 
 def decide(inputs: Inputs) -> NextStep:
-    """Returns the step of the first row of `_ROWS` that has a step."""
-    for row in _ROWS:
-        decision = row(inputs)
+    """Returns the step of the first function of `_CHECKS` that returns a step; KEEP if none does."""
+    for check in _CHECKS:
+        decision = check(inputs)
         if decision is not None:
             return decision
     return _keep(inputs)
@@ -95,7 +95,7 @@ def _no_authority(inputs: Inputs) -> NextStep | None:
         # leaves are replaced, all authorities that are trusted now stay trusted.
         trusted = secret.bundle | inputs.serving.bundle
         trusted = trusted.union(*(bundle for hook in inputs.hooks for bundle in hook.bundles))
-    return NextStep(Action.NEW_AUTHORITY, why, valid_authorities(trusted, inputs.now), broken=True)
+    return NextStep(Action.NEW_AUTHORITY, why, valid_authorities(trusted, inputs.now), calls_fail=True)
 
 
 def _old_authority(inputs: Inputs) -> NextStep | None:
@@ -116,8 +116,8 @@ def _wrong_bundle(inputs: Inputs) -> NextStep | None:
     why = messages.BUNDLE_LACKS_CA
     if inputs.anchors <= inputs.bundle:
         why = messages.BUNDLE_HAS_OLD_CA
-    broken = bool(why_refused(inputs.serving, inputs.bundle, inputs.now))
-    return NextStep(Action.BUNDLE, why, trusted, broken=broken)
+    calls_fail = bool(why_refused(inputs.serving, inputs.bundle, inputs.now))
+    return NextStep(Action.BUNDLE, why, trusted, calls_fail=calls_fail)
 
 
 def _lost_trust(inputs: Inputs) -> NextStep | None:
@@ -134,9 +134,10 @@ def _untrusted(inputs: Inputs) -> NextStep | None:
     if not stale_hooks:
         return None
     serving = inputs.serving
-    broken = any(why_refused(serving, bundle, inputs.now) for hook in stale_hooks for bundle in hook.bundles)
+    bundles = [bundle for hook in stale_hooks for bundle in hook.bundles]
+    calls_fail = any(why_refused(serving, bundle, inputs.now) for bundle in bundles)
     why = messages.stale(", ".join(f"{hook.kind} {hook.name}" for hook in stale_hooks))
-    return NextStep(Action.TRUST, why, broken=broken)
+    return NextStep(Action.TRUST, why, calls_fail=calls_fail)
 
 
 def _unpublished(inputs: Inputs) -> NextStep | None:
@@ -149,7 +150,7 @@ def _unpublished(inputs: Inputs) -> NextStep | None:
 def _broken_leaf(inputs: Inputs) -> NextStep | None:
     why = why_refused(inputs.serving, inputs.bundle, inputs.now)
     # This step does not wait for the settling time, because there is no valid leaf to serve.
-    return _replace_leaf(inputs, messages.no_leaf(why), broken=True) if why else None
+    return _replace_leaf(inputs, messages.no_leaf(why), calls_fail=True) if why else None
 
 
 def _unnoted_trust(inputs: Inputs) -> NextStep | None:
@@ -176,7 +177,7 @@ def _old_leaf(inputs: Inputs) -> NextStep | None:
     if leaf is None or inputs.serves_provided:
         return None
     if missing := missing_names(leaf, inputs.wanted.names):
-        return NextStep(Action.ISSUE, messages.leaf_lacks(", ".join(missing)), broken=True)
+        return NextStep(Action.ISSUE, messages.leaf_lacks(", ".join(missing)), calls_fail=True)
     if leaf in inputs.forced_certificates:
         return NextStep(Action.ISSUE, messages.NEW_LEAF_REQUESTED)
     if inputs.now >= renewal_time(leaf):
@@ -212,11 +213,11 @@ def _keep(inputs: Inputs) -> NextStep:
     return NextStep(Action.KEEP, messages.NOTHING_TO_DO, until=due)
 
 
-def _replace_leaf(inputs: Inputs, why: str, *, broken: bool = False) -> NextStep:
-    return NextStep(Action.TAKE if inputs.serves_provided else Action.ISSUE, why, broken=broken)
+def _replace_leaf(inputs: Inputs, why: str, *, calls_fail: bool = False) -> NextStep:
+    return NextStep(Action.TAKE if inputs.serves_provided else Action.ISSUE, why, calls_fail=calls_fail)
 
 
-_ROWS: tuple[Callable[[Inputs], NextStep | None], ...] = (
+_CHECKS: tuple[Callable[[Inputs], NextStep | None], ...] = (
     _no_authority,
     _old_authority,
     _wrong_bundle,

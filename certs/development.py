@@ -39,5 +39,5 @@ def make(directory: Path, hosts: Sequence[str], now: datetime) -> datetime:
 def _write(path: Path, content: bytes, mode: int) -> None:
     """Replaces a file. The new file has its permissions from the start, and a link is not followed."""
     path.unlink(missing_ok=True)
-    with open(path, "xb", opener=partial(os.open, mode=mode)) as file_of:
-        file_of.write(content)
+    with open(path, "xb", opener=partial(os.open, mode=mode)) as file:
+        file.write(content)

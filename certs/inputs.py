@@ -62,8 +62,8 @@ class Inputs:
         hooks: The webhook configurations.
         wanted: The certificates that the settings describe.
         now: The time.
-        forced_certificates: The certificates that the user wants to replace. After a conflict, or with a
-            second request, their successors are not replaced.
+        forced_certificates: The certificates that the user wants to replace. If another replica has already
+            replaced a certificate, its successor is not replaced.
         replicas: The leaves that replicas serve, by address; None if they were not read.
     """
 
@@ -78,7 +78,7 @@ class Inputs:
 
     @property
     def signer(self) -> Pair:
-        """The signing authority. It exists in all rows of `decide` after the first row."""
+        """The signing authority. It exists in all functions that `decide` calls after the first function."""
         if self.authority.pair is None:
             raise LookupError("there is no authority")
         return self.authority.pair
@@ -90,7 +90,7 @@ class Inputs:
 
     @property
     def why_not_served(self) -> str:
-        """Why the provided certificate is not served; empty if it is served, or if there is none."""
+        """Why the provided certificate is not served; empty if it is served, or does not exist."""
         pair = self.provided.pair
         if pair is None:
             return self.provided.problem if self.provided.raw is not None else ""
@@ -119,7 +119,7 @@ class Inputs:
 
     @property
     def has_wanted_issuer(self) -> bool:
-        """Whether the stored leaf is the provided leaf or, if there is none, one of the signing authority."""
+        """Whether the stored leaf is the provided leaf or, if that is not served, the signing authority's."""
         if self.serves_provided:
             return self.serving.pair == self.provided.pair
         leaf = self.serving.certificate
@@ -140,7 +140,7 @@ class Inputs:
 def renewal_time(certificate: x509.Certificate) -> datetime:
     """Returns the renewal time of a certificate: the end of the first two thirds of its lifetime.
 
-    The lifetime begins with the certificate's creation, not with notBefore; it may be a few minutes.
+    The lifetime begins with the certificate's creation, which is `BACKDATE` after its notBefore.
     """
     end = certificate.not_valid_after_utc
     begin = min(certificate.not_valid_before_utc + BACKDATE, end)
@@ -160,7 +160,7 @@ def why_refused(serving: PairSecret, bundle: Bundle, now: datetime) -> str:
 
 
 def serving_end(leaf: x509.Certificate, wanted: Wanted) -> datetime:
-    """Returns the end of the time in which a provided leaf is served; enough is left to replace it."""
+    """Returns when a provided leaf is no longer served; the rest of its life suffices for a replacement."""
     return leaf.not_valid_after_utc - wanted.min_remaining_life
 
 

@@ -27,17 +27,17 @@ class Metrics:
         )
         self._missing = Gauge(
             "missing_webhook_configurations",
-            "Webhook configurations that are named and do not exist.",
+            "Webhook configurations in this program's options that do not exist.",
             **options,
         )
         self._provided = Gauge(
             "provided_certificate",
-            "1 while a provided certificate is served; 0 while this program's own is.",
+            "1 while a provided certificate is served; 0 while this program's own certificate is served.",
             **options,
         )
         self._refused = Gauge(
             "provided_certificate_refused",
-            "1 while the Secret with a provided certificate exists and cannot be served.",
+            "1 while the Secret with a provided certificate exists, but this certificate cannot be served.",
             **options,
         )
         self._success = Gauge(
@@ -45,11 +45,11 @@ class Metrics:
         )
         self._passes = Counter("passes", "Passes, by result.", ["result"], **options)
         self._steps = Counter("steps", "Steps taken, by kind.", ["step"], **options)
-        self._conflicts = Counter("conflicts", "Writes that conflicted with another one.", **options)
+        self._conflicts = Counter("conflicts", "Writes that failed after another client's write.", **options)
         for result in ("kept", "changed", "failed"):
             self._passes.labels(result)
 
-    def passed(self, result: PassResult, now: datetime) -> None:
+    def count_success(self, result: PassResult, now: datetime) -> None:
         """Counts a pass that succeeded."""
         self._passes.labels("changed" if result.steps else "kept").inc()
         for step in result.steps:
@@ -65,6 +65,6 @@ class Metrics:
                 self._expiry.labels(name).set(secret.certificate.not_valid_after_utc.timestamp())
         self._success.set(now.timestamp())
 
-    def failed(self) -> None:
+    def count_failure(self) -> None:
         """Counts a pass that failed."""
         self._passes.labels("failed").inc()

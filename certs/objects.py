@@ -58,7 +58,7 @@ class Hook:
         kind: ``mutating`` or ``validating``.
         name: The configuration's name.
         raw: The configuration as read; None if it does not exist.
-        bundles: For each webhook, the authorities in its caBundle; none if that is missing or cannot be read.
+        bundles: For each webhook, the authorities in its caBundle, or an empty set if it cannot be read.
     """
 
     kind: str
@@ -67,24 +67,24 @@ class Hook:
     bundles: tuple[Bundle, ...]
 
 
-def secrets(namespace: str) -> str:
+def secrets_path(namespace: str) -> str:
     """Returns the path of the collection of a namespace's Secrets."""
     return f"/api/v1/namespaces/{namespace}/secrets"
 
 
-def endpoint_slices(namespace: str, service: str) -> str:
+def endpoint_slices_path(namespace: str, service: str) -> str:
     """Returns the path of the list of a Service's EndpointSlices."""
     selector = f"labelSelector=kubernetes.io%2Fservice-name%3D{service}"
     return f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices?{selector}"
 
 
-def webhook_configuration(kind: str, name: str) -> str:
+def webhook_configuration_path(kind: str, name: str) -> str:
     """Returns the path of a webhook configuration; ``kind`` is ``mutating`` or ``validating``."""
     return f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/{name}"
 
 
 def read_secret(name: str, raw: Object | None, annotation: str, *, can_sign: bool = False) -> PairSecret:
-    """Returns a Secret with any content, and the time in an annotation; for ``can_sign`` see `load`."""
+    """Reads a Secret with any content, and the time in its ``annotation``; for ``can_sign`` see `load`."""
     if raw is None:
         return PairSecret(name, None, None, messages.MISSING, frozenset())
     bundle = read_bundle(file_of(raw, "ca.crt"))
@@ -97,14 +97,14 @@ def read_secret(name: str, raw: Object | None, annotation: str, *, can_sign: boo
 
 
 def read_hook(kind: str, name: str, raw: Object | None) -> Hook:
-    """Returns a webhook configuration with the authorities in its caBundles."""
+    """Reads a webhook configuration, with the authorities in its caBundles."""
     entries = (raw or {}).get("webhooks") or []
     texts = (entry.get("clientConfig", {}).get("caBundle") or "" for entry in entries)
     return Hook(kind, name, raw, tuple(read_bundle(_decode(text)) for text in texts))
 
 
 def read_bundle(pem: bytes) -> Bundle:
-    """Returns the certificates of a PEM text; none if one of them cannot be read."""
+    """Returns the certificates of a PEM text; an empty set if any of them cannot be read."""
     try:
         return frozenset(x509.load_pem_x509_certificates(pem))
     except ValueError:
@@ -122,13 +122,15 @@ def file_of(raw: Object, key: str) -> bytes:
     return _decode((raw.get("data") or {}).get(key) or "")
 
 
-def secret(stored: PairSecret, files: Mapping[str, bytes], times: Mapping[str, datetime | None]) -> Object:
+def changed_secret(
+    stored: PairSecret, files: Mapping[str, bytes], times: Mapping[str, datetime | None]
+) -> Object:
     """Returns the Secret to write. All other fields stay as they were read.
 
     Args:
         stored: The Secret as it was read.
         files: The files to change.
-        times: The annotations to set to a time or, if it is None, to remove.
+        times: The time for each annotation to change; None removes the annotation.
     """
     document: Object = copy.deepcopy(stored.raw or {}) or {
         "apiVersion": "v1",

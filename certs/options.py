@@ -31,7 +31,7 @@ _OPTIONS = (
     option(
         "--provided-secret",
         default="ultraserver-webhook-provided",
-        help="A Secret with a certificate from another issuer; while it exists, it is served.",
+        help="A Secret with a certificate from another issuer, which is served while the Secret exists.",
     ),
     option("--mutating", multiple=True, help="A MutatingWebhookConfiguration to patch; repeatable."),
     option("--validating", multiple=True, help="A ValidatingWebhookConfiguration to patch; repeatable."),
@@ -43,7 +43,7 @@ _OPTIONS = (
         "--settle-seconds",
         type=float,
         default=300.0,
-        help="Longest time until a changed Secret reaches the pods that mount it.",
+        help="Maximum time until a changed Secret reaches the pods that mount it.",
     ),
 )
 

@@ -16,7 +16,7 @@ _log = logging.getLogger("certs")
 
 
 @dataclass(slots=True)
-class Passes:
+class PassRunner:
     """Runs passes, counts them and logs them.
 
     Attributes:
@@ -31,15 +31,15 @@ class Passes:
     _last_text: str = field(default="", init=False)
 
     def __call__(self) -> float:
-        """Runs a pass; returns the seconds until the next one."""
+        """Runs a pass; returns the seconds until the next pass."""
         try:
             result = self.rotator.run()
         except (ApiError, CertificateError) as error:
-            self.metrics.failed()
+            self.metrics.count_failure()
             _log.error("%s", messages.pass_failed(error))
             return self.interval * jitter()
         now = datetime.now(UTC)
-        self.metrics.passed(result, now)
+        self.metrics.count_success(result, now)
         self._report(result)
         wait = self.interval * jitter()
         if result.last.until is not None:

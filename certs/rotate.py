@@ -17,7 +17,7 @@ from kube.api import ApiError, ConflictError
 from kube.rest import RestApi
 
 MAX_STEPS = 40
-"""The maximum number of steps of a pass. A rotation has eight; 40 mean that another program undoes them."""
+"""The maximum number of steps of a pass. A rotation has eight: after 40, another program undoes the steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class PassResult:
         steps: The steps that were done, in order.
         last: The last decision, which is to do nothing or to wait, with its reason.
         stored: The Secrets and webhook configurations as they were read after the last step.
-        conflicts: How often another client wrote first.
+        conflicts: The number of writes that failed because another client wrote first.
     """
 
     steps: tuple[NextStep, ...]
@@ -84,7 +84,7 @@ class Rotator:
         """
         target = self.target
         hooks = tuple(
-            read_hook(kind, name, self.api.get(objects.webhook_configuration(kind, name)))
+            read_hook(kind, name, self.api.get(objects.webhook_configuration_path(kind, name)))
             for kind, name in target.hooks
         )
         serving = self._secret(target.secret, STORED_AT)
@@ -93,7 +93,7 @@ class Rotator:
         return Inputs(authority, serving, provided, hooks, self.wanted, self.clock(), forced_certificates)
 
     def next_step(self, stored: Inputs) -> NextStep:
-        """Returns the next step. Before a step removes an authority, reads the leaves of all replicas."""
+        """Returns the next step. To remove an authority, it first reads the leaves of all replicas."""
         decision = decide(stored)
         if decision.action is Action.BUNDLE and stored.bundle > decision.bundle:
             decision = decide(replace(stored, replicas=self.replicas()))
@@ -101,7 +101,7 @@ class Rotator:
 
     def replicas(self) -> dict[str, Certificate]:
         """Returns the certificate that each replica serves, by address."""
-        slices = self.api.get(objects.endpoint_slices(self.target.namespace, self.target.service))
+        slices = self.api.get(objects.endpoint_slices_path(self.target.namespace, self.target.service))
         return served_leaves(addresses(slices))
 
     def run(self, *, replace_authority: bool = False, replace_leaf: bool = False) -> PassResult:
@@ -167,21 +167,22 @@ class Rotator:
     def _trust(self, stored: Inputs) -> None:
         for hook in stored.hooks:
             if any(bundle != stored.bundle for bundle in hook.bundles):
-                path = objects.webhook_configuration(hook.kind, hook.name)
+                path = objects.webhook_configuration_path(hook.kind, hook.name)
                 self.api.patch(path, objects.trust_patch(hook, stored.bundle))
 
     def _write(
         self, stored: PairSecret, files: dict[str, bytes], times: Mapping[str, datetime | None]
     ) -> None:
         """Creates a Secret, or replaces the version that was read."""
-        collection, document = objects.secrets(self.target.namespace), objects.secret(stored, files, times)
+        collection = objects.secrets_path(self.target.namespace)
+        document = objects.changed_secret(stored, files, times)
         if stored.raw is None:
             self.api.create(collection, document)
         else:
             self.api.replace(f"{collection}/{stored.name}", document)
 
     def _secret(self, name: str, annotation: str, *, can_sign: bool = False) -> PairSecret:
-        raw = self.api.get(f"{objects.secrets(self.target.namespace)}/{name}")
+        raw = self.api.get(f"{objects.secrets_path(self.target.namespace)}/{name}")
         return read_secret(name, raw, annotation, can_sign=can_sign)
 
 

@@ -20,11 +20,11 @@ __all__ = ["NOW", "Clock", "FakeApi"]
 NAMESPACE = "hooks"
 TARGET = Target(NAMESPACE, "webhook", "tls", "ca", "provided", (("mutating", "m"), ("validating", "v")))
 WANTED = Wanted(tuple(service_names("webhook", NAMESPACE, "cluster.local")))
-SECRET = f"{objects.secrets(NAMESPACE)}/tls"
-CA_SECRET = f"{objects.secrets(NAMESPACE)}/ca"
-PROVIDED_SECRET = f"{objects.secrets(NAMESPACE)}/provided"
+SECRET = f"{objects.secrets_path(NAMESPACE)}/tls"
+CA_SECRET = f"{objects.secrets_path(NAMESPACE)}/ca"
+PROVIDED_SECRET = f"{objects.secrets_path(NAMESPACE)}/provided"
 SETTLE = WANTED.settle + timedelta(seconds=1)  # a second more for the old one to go
-MUTATING = objects.webhook_configuration("mutating", "m")
+MUTATING = objects.webhook_configuration_path("mutating", "m")
 
 
 def configuration(kind: str, name: str, webhooks: int = 2, bundle: str | None = None) -> Object:
@@ -42,7 +42,7 @@ def installed() -> FakeApi:
     """Returns an API server with the target's webhook configurations, and no Secrets."""
     api = FakeApi()
     for kind, name in TARGET.hooks:
-        api.put(objects.webhook_configuration(kind, name), configuration(kind, name))
+        api.put(objects.webhook_configuration_path(kind, name), configuration(kind, name))
     return api
 
 

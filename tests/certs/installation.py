@@ -70,7 +70,7 @@ class Installation:
 
     def secret(self, kind: str = "tls") -> dict[str, Any] | None:
         """Returns the serving Secret, the authority's (``ca``) or the ``provided`` one."""
-        return self.admin.get(f"{objects.secrets(self.name)}/{self.name}-{kind}")
+        return self.admin.get(f"{objects.secrets_path(self.name)}/{self.name}-{kind}")
 
     def stored(self) -> Inputs:
         """Returns everything, as the administrator sees it."""

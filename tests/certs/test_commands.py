@@ -31,7 +31,7 @@ OPTIONS = [
     *("--provided-secret", TARGET.provided_secret),
     *("--mutating", "m", "--validating", "v"),
 ]
-MUTATING = objects.webhook_configuration("mutating", "m")
+MUTATING = objects.webhook_configuration_path("mutating", "m")
 
 
 @pytest.fixture

@@ -287,7 +287,7 @@ def test_the_step_its_reason_in_a_sentence_and_whether_calls_fail_meanwhile(
 ) -> None:
     decision = decide(given.case())
     assert (decision.action, decision.why) == (action, why)
-    assert decision.broken == (name in BREAKS)
+    assert decision.calls_fail == (name in BREAKS)
 
 
 def test_every_step_is_in_the_table() -> None:

@@ -47,7 +47,7 @@ class World:
         if not pair and self.past:
             pair = self.past[-1][1]
         hooks = [
-            read_hook(kind, name, self.api.objects[objects.webhook_configuration(kind, name)])
+            read_hook(kind, name, self.api.objects[objects.webhook_configuration_path(kind, name)])
             for kind, name in TARGET.hooks
         ]
         bundles = tuple(held for hook in hooks for held in hook.bundles)

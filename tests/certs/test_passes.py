@@ -10,7 +10,7 @@ import pytest
 from certs import messages
 from certs.inputs import Wanted
 from certs.metrics import Metrics
-from certs.passes import Passes
+from certs.passes import PassRunner
 from kube.backoff import JITTER
 from tests.certs.fake import PROVIDED_SECRET, WANTED, Clock, FakeApi, installed, rotator
 
@@ -28,7 +28,7 @@ class Program:
     def __post_init__(self) -> None:
         """Begins in the present, which the metrics are about."""
         self.clock = Clock(datetime.now(UTC))
-        self.run = Passes(rotator(self.api, self.clock, self.wanted), self.metrics, INTERVAL)
+        self.run = PassRunner(rotator(self.api, self.clock, self.wanted), self.metrics, INTERVAL)
 
     def value(self, name: str, **labels: str) -> float | None:
         """Returns a metric."""

@@ -77,11 +77,11 @@ def test_the_leaf_of_a_replica_is_read_and_a_dead_replica_has_none(tmp_path: Pat
 def test_the_old_authority_stays_until_the_last_replica_has_moved(tmp_path: Path) -> None:
     api, clock = installed(), Clock()
     rotator(api, clock).run()
-    old = data(api.objects[f"{objects.secrets(NAMESPACE)}/tls"])
+    old = data(api.objects[f"{objects.secrets_path(NAMESPACE)}/tls"])
     rotator(api, clock).run(replace_authority=True)
     clock.forward(SETTLED)
     rotator(api, clock).run()
-    slices = objects.endpoint_slices(NAMESPACE, "webhook")
+    slices = objects.endpoint_slices_path(NAMESPACE, "webhook")
     with replica(old["tls.crt"], old["tls.key"], tmp_path) as (host, port):
         api.objects[slices] = endpoint_slice((host, port))
         clock.forward(SETTLED)

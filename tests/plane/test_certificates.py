@@ -34,7 +34,7 @@ def installed(control_plane: ControlPlane, tmp_path: Path) -> Iterator[Installat
 def test_the_account_can_make_no_token_of_another_account(installed: Installation) -> None:
     """It may read the three Secrets of these names, so what it could make under one of them it would have."""
     account = connect(installed.kubeconfig)
-    path, name = objects.secrets(installed.name), installed.name
+    path, name = objects.secrets_path(installed.name), installed.name
     minting = "kubernetes.io/service-account-token"
     of = {"kubernetes.io/service-account.name": "default"}
 
@@ -78,7 +78,7 @@ def test_two_replicas_repair_what_strangers_break(
         wait_whole(installed, {kind: lost[kind]})
     for wrong in ("", base64.b64encode(installed_elsewhere()).decode()):
         operations = [{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": wrong}]
-        path = objects.webhook_configuration("mutating", installed.name)
+        path = objects.webhook_configuration_path("mutating", installed.name)
         broken = installed.admin.patch(path, operations)
         wait_whole(installed, {"mutating": broken["metadata"]["resourceVersion"]})
     until(lambda: len(installed.stored().authority.bundle) == 1, "the end of the older authorities")
@@ -92,7 +92,7 @@ def test_two_replicas_repair_what_strangers_break(
 def versions(installed: Installation) -> dict[str, str]:
     """Returns the versions of all that is stored, by what it is."""
     name = installed.name
-    result = {kind: installed.admin.get(objects.webhook_configuration(kind, name)) for kind in HOOKS}
+    result = {kind: installed.admin.get(objects.webhook_configuration_path(kind, name)) for kind in HOOKS}
     result |= {kind: installed.secret(kind) for kind in ("tls", "ca")}
     return {kind: each["metadata"]["resourceVersion"] if each else "" for kind, each in result.items()}
 

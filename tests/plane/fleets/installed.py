@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from certs.objects import webhook_configuration
+from certs.objects import webhook_configuration_path
 from kube.client import connect
 from testbed import chart
 from testbed.plane import webhook
@@ -55,7 +55,7 @@ def installed(
 
 def nothing_mutated(plane: ControlPlane) -> None:
     """Takes away what mutates, and leaves what verifies."""
-    path = webhook_configuration("mutating", "ultraserver-webhook")
+    path = webhook_configuration_path("mutating", "ultraserver-webhook")
     connect(plane.kubeconfig).patch(path, [{"op": "replace", "path": "/webhooks", "value": []}])
 
 

@@ -3,7 +3,7 @@
 import base64
 from collections.abc import Callable
 
-from certs.objects import webhook_configuration
+from certs.objects import webhook_configuration_path
 from contract import keys
 from kube.client import connect
 from testbed.mpijob import mpijob
@@ -97,7 +97,7 @@ def encoded(running: RunningWebhook) -> str:
 
 def ask_launchers_at(plane: ControlPlane, running: RunningWebhook, url: str) -> None:
     """Has the API server call another address about launchers, as where no replica answers."""
-    path = webhook_configuration("mutating", "ultraserver-webhook")
+    path = webhook_configuration_path("mutating", "ultraserver-webhook")
     api = connect(plane.kubeconfig)
     stored = api.get(path)
     assert stored
