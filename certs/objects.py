@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import serialization
 from certs import messages
 from certs.authority import CertificateError, Pair, load
 from common.times import time_of
-from kube.api import Object, guarded
+from kube.api import Object, guarded_patch
 
 LABELS = {
     "app.kubernetes.io/part-of": "ultraserver-webhook",
@@ -155,7 +155,7 @@ def trust_patch(hook: Hook, bundle: Bundle) -> list[Object]:
         for index, trusted in enumerate(hook.bundles)
         if trusted != bundle
     ]
-    return guarded((hook.raw or {}).get("metadata", {}).get("resourceVersion", ""), operations)
+    return guarded_patch((hook.raw or {}).get("metadata", {}).get("resourceVersion", ""), operations)
 
 
 def _decode(text: str) -> bytes:

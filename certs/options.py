@@ -12,9 +12,9 @@ from certs.authority import service_names
 from certs.decide import NextStep
 from certs.inputs import Wanted
 from certs.rotate import Rotator, Target
-from kube.command import connect, options_of, own_namespace
+from kube.command import connect, option_with_prefix, own_namespace
 
-option = options_of("ULTRASERVER_CERTS")
+option = option_with_prefix("ULTRASERVER_CERTS")
 
 
 _OPTIONS = (

@@ -3,7 +3,7 @@
 from typing import Any
 
 Object = dict[str, Any]
-"""A Kubernetes object as JSON. It is complete: a replacement keeps the fields of other writers."""
+"""A Kubernetes object as JSON, with all fields, so that a replacement keeps the fields of other writers."""
 
 
 class ApiError(Exception):
@@ -22,12 +22,12 @@ class GoneError(ApiError):
     """A resourceVersion or a page token is too old (410): the caller lists again."""
 
 
-def leases(namespace: str) -> str:
+def leases_path(namespace: str) -> str:
     """Returns the path of the collection of a namespace's Leases."""
     return f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
 
 
-def guarded(version: str, operations: list[Object]) -> list[Object]:
+def guarded_patch(version: str, operations: list[Object]) -> list[Object]:
     """Returns a JSON patch that applies only to an object with a certain ``resourceVersion``.
 
     If the object has changed since it was read, the API server answers Conflict. Without the resourceVersion,

@@ -23,7 +23,7 @@ from kube.api import ApiError, Object
 from kube.rest import Answer, RestApi, TooLongError, check_status, decode, parse_json
 
 TIMEOUT_SECONDS = 10
-"""Timeout of one call; the API server answers reads and writes of such small objects in milliseconds."""
+"""Timeout of one call; the API server answers most reads and writes in milliseconds."""
 
 IDLE_SECONDS = 90
 """The time without an event after which a watch begins again, because its connection may be dead.
@@ -92,7 +92,7 @@ class KubernetesApi(RestApi):
 
 
 def _event(line: bytes) -> Object:
-    """Returns the event in a line. `parse_json` reads what orjson refuses, such as other bytes than UTF-8."""
+    """Returns the event in a line. `parse_json` reads what orjson refuses, such as invalid UTF-8."""
     try:
         event: Object = orjson.loads(line)
     except orjson.JSONDecodeError:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
-def options_of(environment: str) -> Callable[..., Callable[[Any], Any]]:
+def option_with_prefix(environment: str) -> Callable[..., Callable[[Any], Any]]:
     """Returns a variant of `click.option` for options that can also be set by environment variables.
 
     Args:
@@ -39,7 +39,7 @@ def own_namespace() -> str:
 
 
 def connect(kubeconfig: Path | None) -> "KubernetesApi":
-    """Calls `kube.client.connect`. The import is late, because some commands and --help do not need it.
+    """Returns what `kube.client.connect` returns. The import is late: commands such as --help skip it.
 
     Raises:
         ApiError: No API server is configured, or the client is not installed.

@@ -3,8 +3,8 @@
 The rules are those of client-go (``tools/leaderelection``). A candidate may take over the Lease if its
 holder has not renewed it for the Lease's duration. The candidate measures this time with its own clock, and
 does not compare the clocks of different machines. The resourceVersion guards every write. Passes are safe
-without a leader, so an error here costs at most a few conflicts. The election of the ``kubernetes`` package
-is not used: it has no types, never releases a Lease and runs the passes in its own thread.
+even with two leaders, so an error here costs at most a few conflicts. The election of the ``kubernetes``
+package is not used: it has no types, never releases a Lease and runs the passes in its own thread.
 """
 
 import contextlib
@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from kube.api import ConflictError, Object, leases
+from kube.api import ConflictError, Object, leases_path
 from kube.rest import RestApi
 
 MAX_WAIT_SECONDS: Final = 600
-"""The maximum wait for a holder that does not renew. The duration in a manipulated Lease may be 68 years."""
+"""The maximum wait for a holder that does not renew. A manipulated Lease may have a duration of 68 years."""
 
 
 @dataclass(slots=True)
@@ -32,7 +32,7 @@ class Elector:
         identity: A unique name of this candidate, such as the pod's name.
         duration: Seconds after which another candidate may take over a Lease that is not renewed.
         labels: The Lease's labels, if this candidate creates it.
-        watch: Returns the seconds of a clock that never jumps.
+        clock: Returns the seconds of a clock that never jumps.
     """
 
     api: RestApi
@@ -41,7 +41,7 @@ class Elector:
     identity: str
     duration: int
     labels: Mapping[str, str]
-    watch: Callable[[], float] = time.monotonic
+    clock: Callable[[], float] = time.monotonic
     _version: tuple[Any, ...] = field(default=(), init=False)
     _version_time: float = field(default=0.0, init=False)
 
@@ -52,7 +52,7 @@ class Elector:
             return False
         try:
             if lease is None:
-                self.api.create(leases(self.namespace), self._own_lease({}))
+                self.api.create(leases_path(self.namespace), self._own_lease({}))
             else:
                 self.api.replace(self._path, self._own_lease(lease))
         except ConflictError:  # another candidate was faster
@@ -70,7 +70,7 @@ class Elector:
 
     @property
     def _path(self) -> str:
-        return f"{leases(self.namespace)}/{self.name}"
+        return f"{leases_path(self.namespace)}/{self.name}"
 
     def _may_take(self, lease: Object) -> bool:
         spec = _spec(lease)
@@ -79,10 +79,10 @@ class Elector:
             return True
         version = (holder, spec.get("renewTime"))
         if version != self._version:
-            self._version, self._version_time = version, self.watch()
+            self._version, self._version_time = version, self.clock()
         # The duration in the Lease is the holder's, whose settings may differ from those of this candidate.
         duration = spec.get("leaseDurationSeconds") or self.duration
-        return self.watch() - self._version_time > min(duration, max(MAX_WAIT_SECONDS, self.duration))
+        return self.clock() - self._version_time > min(duration, max(MAX_WAIT_SECONDS, self.duration))
 
     def _own_lease(self, lease: Object) -> Object:
         old_spec, now = _spec(lease), _now()
@@ -106,7 +106,7 @@ class Elector:
 
 
 def _now() -> str:
-    """Returns the time in the format of the Lease's fields, which only people read."""
+    """Returns the present time in the format of the Lease's times, which no program interprets."""
     return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
 
 

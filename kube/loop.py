@@ -14,7 +14,7 @@ MIN_SECONDS = 0.1
 """Minimum time between two passes."""
 
 UNABLE_SECONDS = 1.0
-"""The time between two checks of a program that could not work and may be able to work again."""
+"""The time between two checks of whether a program that could not work can work again."""
 
 _log = logging.getLogger("kube.loop")
 
@@ -25,80 +25,80 @@ class Loop:
 
     Attributes:
         elector: The candidate for the Lease.
-        work: Runs a pass, which must be shorter than the Lease; returns the seconds until the next one.
-        leads: Called after every election with whether this program leads.
-        wait: Waits for the event for at most the given seconds of the elector's clock; returns whether it was
-            set.
-        able: Returns whether this program could work now. A program that could not work leaves the Lease to
-            another replica.
+        work: Runs a pass, which must be shorter than the Lease; returns the seconds until the next pass.
+        on_election: Called after every election with whether this program leads.
+        wait: Waits for the event for at most the given seconds of the elector's clock; returns whether the
+            event was set.
+        can_work: Returns whether this program could work now. A program that could not work leaves the Lease
+            to another replica.
     """
 
     elector: Elector
     work: Callable[[], float]
-    leads: Callable[[bool], object]
+    on_election: Callable[[bool], object]
     wait: Callable[[threading.Event, float], bool] = threading.Event.wait
-    able: Callable[[], bool] = lambda: True
-    _signal: threading.Event = field(default_factory=threading.Event, init=False)
-    _stopped: bool = field(default=False, init=False)
-    _leader: bool = field(default=False, init=False)
+    can_work: Callable[[], bool] = lambda: True
+    _wake_event: threading.Event = field(default_factory=threading.Event, init=False)
+    _is_stopped: bool = field(default=False, init=False)
+    _is_leader: bool = field(default=False, init=False)
 
     def wake(self) -> None:
         """Begins a pass soon, because something has changed."""
-        self._signal.set()
+        self._wake_event.set()
 
     def stop_on_signals(self) -> None:
         """Makes SIGTERM and SIGINT call `stop`; must be called in the main thread."""
         for sign in (signal.SIGTERM, signal.SIGINT):
-            # `stop` runs in a thread: the loop that the handler interrupts may hold the lock that it needs.
+            # `stop` runs in a thread: it needs a lock that the loop, which the handler interrupts, may hold.
             signal.signal(sign, lambda *_: threading.Thread(target=self.stop).start())
 
     def stop(self) -> None:
         """Ends `run` after the present pass."""
-        self._stopped = True
-        self._signal.set()
+        self._is_stopped = True
+        self._wake_event.set()
 
     def run(self) -> None:
-        """Runs until `stop`, or until a pass raises; then releases the Lease."""
+        """Runs passes until `stop`, or until a pass raises an error; then releases the Lease."""
         try:
             self._lead_and_work()
         finally:
-            if self._leader:
+            if self._is_leader:
                 self._release()
-                self.leads(False)  # noqa: FBT003 - a callback's parameter has no name
+                self.on_election(False)  # noqa: FBT003 - a callback's parameter has no name
 
     def _lead_and_work(self) -> None:
         # Three attempts to renew fit into the Lease's duration.
-        renew_every, clock = self.elector.duration / 3, self.elector.watch
+        renew_every, clock = self.elector.duration / 3, self.elector.clock
         renew_at = next_pass = earliest = 0.0
-        while not self._stopped:
+        while not self._is_stopped:
             if clock() >= renew_at:
-                is_able = self.able()
-                self._elect(able=is_able)
-                renew_at = clock() + (renew_every * jitter() if is_able else UNABLE_SECONDS)
-            if not self._leader:
+                can_work = self.can_work()
+                self._elect(can_work=can_work)
+                renew_at = clock() + (renew_every * jitter() if can_work else UNABLE_SECONDS)
+            if not self._is_leader:
                 next_pass = 0.0
             elif clock() >= next_pass:
                 wait = self.work()
                 earliest = clock() + MIN_SECONDS
                 next_pass = max(clock() + wait, earliest)
-            next_event = min(renew_at, next_pass) if self._leader else renew_at
-            if self.wait(self._signal, max(next_event - clock(), 0.0)):
-                self._signal.clear()
+            next_event = min(renew_at, next_pass) if self._is_leader else renew_at
+            if self.wait(self._wake_event, max(next_event - clock(), 0.0)):
+                self._wake_event.clear()
                 next_pass = min(next_pass, earliest)
 
-    def _elect(self, *, able: bool) -> None:
+    def _elect(self, *, can_work: bool) -> None:
         try:
-            is_leader = able and self.elector.lead()
+            is_leader = can_work and self.elector.lead()
         except ApiError as error:
             # A replica that can reach the API server leads instead.
             _log.warning("cannot acquire lease: %s", error)
             is_leader = False
-        if self._leader and not able:
+        if self._is_leader and not can_work:
             self._release()
-        if is_leader != self._leader:
+        if is_leader != self._is_leader:
             _log.info("became leader" if is_leader else "no longer leader")
-        self._leader = is_leader
-        self.leads(is_leader)
+        self._is_leader = is_leader
+        self.on_election(is_leader)
 
     def _release(self) -> None:
         try:

@@ -16,14 +16,14 @@ MAX_CONNECTIONS: Final = 64
 """The maximum number of connections at a time; each connection has a thread."""
 
 
-class Peer(Handler):
+class ConnectionHandler(Handler):
     """Serves one connection, and ends it if the peer sends nothing."""
 
     timeout = 5.0
 
 
 class Server(ThreadingMixIn, WSGIServer):
-    """Serves each connection in a thread. If there are too many, it closes the oldest one."""
+    """Serves each connection in a thread. If there are too many connections, it closes the oldest."""
 
     daemon_threads = True
     request_queue_size = 2 * MAX_CONNECTIONS
@@ -42,7 +42,7 @@ class Server(ThreadingMixIn, WSGIServer):
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:  # noqa: ANN401 - as the base has it
-        """Ends a connection, and removes it from the set of open ones."""
+        """Ends a connection, and removes it from the open connections."""
         with contextlib.suppress(ValueError):  # the connection was closed as the oldest
             self._connections.remove(request)
         super().shutdown_request(request)
@@ -54,7 +54,7 @@ class Server(ThreadingMixIn, WSGIServer):
 def serve(
     host: str, port: int, registry: CollectorRegistry, other_apps: Mapping[str, Any] | None = None
 ) -> Server:
-    """Serves metrics at an address until the program ends.
+    """Starts a thread that serves metrics until the program ends, and returns the server.
 
     Args:
         host: The address.
@@ -70,6 +70,6 @@ def serve(
     def app(environ: dict[str, Any], start: Any) -> Any:  # noqa: ANN401 - as WSGI has them
         return apps.get(environ["PATH_INFO"], metrics)(environ, start)
 
-    server = make_server(host, port, app, Server, Peer)
+    server = make_server(host, port, app, Server, ConnectionHandler)
     Thread(target=server.serve_forever, daemon=True).start()
     return server

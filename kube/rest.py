@@ -76,8 +76,8 @@ class RestApi(ABC):
         """
         return check_status("POST", path, *self.call("POST", path, document))
 
-    def try_create(self, path: str, document: Object) -> tuple[int, Object]:
-        """Creates an object in the collection ``path`` as a dry run: nothing is stored.
+    def create_as_dry_run(self, path: str, document: Object) -> tuple[int, Object]:
+        """Creates an object in the collection ``path`` as a dry run, in which nothing is stored.
 
         Returns:
             The HTTP status, and the object as it would be stored, or a ``Status`` with the reason.
@@ -85,7 +85,7 @@ class RestApi(ABC):
         return self.call("POST", with_query(path, dryRun="All", fieldValidation="Strict"), document)
 
     def replace(self, path: str, document: Object) -> Object:
-        """Replaces an object that still has the ``resourceVersion`` of ``document``; returns the new one.
+        """Replaces an object that still has the ``resourceVersion`` of ``document``; returns the new object.
 
         Raises:
             ConflictError: The object has another resourceVersion, or was deleted.
@@ -93,7 +93,7 @@ class RestApi(ABC):
         return check_status("PUT", path, *self.call("PUT", path, document))
 
     def patch(self, path: str, operations: list[Object]) -> Object:
-        """Applies a JSON patch, and returns the object; `kube.api.guarded` binds it to a ``resourceVersion``.
+        """Applies a JSON patch, and returns the object. `kube.api.guarded_patch` adds a resourceVersion.
 
         Raises:
             ConflictError: The object has another resourceVersion, or was deleted.
@@ -105,9 +105,9 @@ class RestApi(ABC):
     ) -> None:
         """Deletes an object. An object that does not exist is not an error.
 
-        With a ``uid`` or ``resourceVersion`` as precondition, it is deleted only if it still has that.
-        ``grace_seconds`` is the time for a pod to end; None means the pod's own. The API server ignores the
-        query of a request with preconditions.
+        With a ``uid`` or ``resourceVersion`` as precondition, the object is deleted only if it still has this
+        value. ``grace_seconds`` is the time for a pod to end; None means the time in the pod's spec. Both are
+        in the body, because the API server ignores the query of a request with preconditions.
 
         Raises:
             ConflictError: The object has another ``uid`` or ``resourceVersion``.
@@ -182,7 +182,7 @@ def _without_deep_values(text: str) -> str:
 
 
 def decode(status: int, data: bytes) -> tuple[int, Object]:
-    """Returns the status and the answer. The beginning of an answer that is not a JSON object is an error."""
+    """Returns the status, and the answer as an object. If it is not a JSON object, the status is an error."""
     if status == HTTPStatus.NOT_FOUND and data == _NOT_SERVED:
         return status, {"message": "it is not served"}
     try:

@@ -33,10 +33,10 @@ NOT_SERVED_SECONDS = 60.0
 """The time between two attempts to list a collection that the API server does not serve."""
 
 STALE_SECONDS = 10.0
-"""The time without a watch after which a copy is listed again: missed events arrive one by one, or never."""
+"""The time without a watch after which a copy is listed again: old events arrive one by one, or never."""
 
 SHORT_SECONDS = 1.0
-"""A watch that is shorter and has no event begins again only after a wait."""
+"""A watch that is shorter than this and has no event begins again only after a wait."""
 
 _log = logging.getLogger("kube.watch")
 
@@ -49,9 +49,10 @@ class Mirror(Generic[T]):
         path: The collection's path, whose query may select by label or field.
         project: Returns the item to keep for an object, which must not refer to the object; None to ignore
             the object.
-        changed: Called in the thread when the copy or `lost` has changed; it must wake the reader and return.
+        changed: Called in the thread when the copy or `stale_reason` has changed; it must wake the reader and
+            return.
         unserved: For the log: the consequence if the API server does not serve the collection, so that the
-            copy is empty. The text is empty for a collection that every API server serves.
+            copy is empty. Without this text, every API server must serve the collection.
         clock: Returns the seconds of a clock that never jumps.
         wait: Waits for the event for at most the given seconds.
     """
@@ -87,7 +88,7 @@ class Mirror(Generic[T]):
         self._thread.join()
 
     @property
-    def lost(self) -> str:
+    def stale_reason(self) -> str:
         """Why the copy may be stale; empty while it is up to date."""
         return self._stale_reason
 
@@ -101,7 +102,7 @@ class Mirror(Generic[T]):
             raise RuntimeError(f"{self._path} is no longer watched") from self._error
 
     def wait(self, seconds: float) -> bool:
-        """Waits until the collection has been listed once; returns whether it has been listed."""
+        """Waits until the collection was listed, for at most ``seconds``; returns whether it was listed."""
         return self._listed.wait(seconds)
 
     def items(self) -> dict[Key, T]:
@@ -145,7 +146,7 @@ class Mirror(Generic[T]):
                 self._wait(self._stopped, next(self._waits))
 
     def _note_progress(self, old_version: str, start: float) -> bool:
-        """Returns whether the watch made progress: it had an event, or lasted for `SHORT_SECONDS`."""
+        """Notes and returns whether the watch made progress: had an event, or lasted for `SHORT_SECONDS`."""
         has_progress = self._version != old_version or self._clock() - start >= SHORT_SECONDS
         if has_progress:
             self._current_time = self._clock()
@@ -163,7 +164,7 @@ class Mirror(Generic[T]):
             self._set_stale_reason("the watch has ended")
 
     def _is_served(self) -> bool:
-        """Returns whether the API server serves the collection; logs once that it does not."""
+        """Returns whether the API server serves the collection; if it does not, logs this once."""
         is_served = not self._unserved or self._api.get(with_query(self._path, limit="1")) is not None
         if self._served and not is_served:
             _log.warning("%s is not served: %s", self._path, self._unserved)

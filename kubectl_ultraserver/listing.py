@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 from urllib.parse import quote
 
 from common.output import progress
-from kube.api import ForbiddenError, Object, leases
+from kube.api import ForbiddenError, Object, leases_path
 from kube.rest import RestApi
 from kubectl_ultraserver import messages, service
 from kubectl_ultraserver.findings import Case
@@ -33,7 +33,7 @@ KUEUE: Final = ("kueue.x-k8s.io/v1beta2", "kueue.x-k8s.io/v1beta1")
 HOOKS: Final = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 RULES: Final = f"/api/v1/namespaces/{NAME}/configmaps/{NAME}-rules"
 """The ConfigMap with the installation's rule table."""
-LEASE: Final = f"{leases(NAME)}/{COMPONENT}"
+LEASE: Final = f"{leases_path(NAME)}/{COMPONENT}"
 """The Lease of the installation's placement program."""
 
 

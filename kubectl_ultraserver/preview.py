@@ -88,7 +88,7 @@ class Previewer(Lister):
             return replace(dry, refusal=messages.not_served(kind, version))
         plural = text_at(resource, "name")
         path = f"{root}/namespaces/{namespace}/{plural}" if resource.get("namespaced") else f"{root}/{plural}"
-        status, answer = self.api.try_create(path, obj)
+        status, answer = self.api.create_as_dry_run(path, obj)
         return replace(
             dry,
             resource=(version.rpartition("/")[0], plural),

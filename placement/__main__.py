@@ -17,7 +17,7 @@ from common import logs
 from common.output import Program, say
 from common.texts import printable
 from kube.api import ApiError
-from kube.command import connect, options_of, own_namespace
+from kube.command import connect, option_with_prefix, own_namespace
 from kube.election import Elector
 from kube.loop import Loop
 from kube.watch import Mirror
@@ -42,7 +42,7 @@ COLLECTIONS: Final = (
 LABELS: Final = {"app.kubernetes.io/name": "ultraserver-webhook", "app.kubernetes.io/component": "placement"}
 _log = logging.getLogger("placement")
 
-option = options_of("ULTRASERVER_PLACEMENT")
+option = option_with_prefix("ULTRASERVER_PLACEMENT")
 seconds = partial(option, type=float)
 kubeconfig_option = option(
     "--kubeconfig", type=click.Path(path_type=Path), help="Kubeconfig to use. Default: the pod's own account."
@@ -113,7 +113,7 @@ def run(**options: Any) -> None:  # noqa: ANN401 - click passes what is named ab
             serve(options["metrics_host"], port, metrics.registry, answers)
         except OSError as error:
             raise click.ClickException(str(error)) from error
-    loop = Loop(elector, passes, passes.set_leader, able=passes.is_fresh)
+    loop = Loop(elector, passes, passes.set_leader, can_work=passes.is_fresh)
     loop.stop_on_signals()
     with contextlib.ExitStack() as stack:
         for copy in copies:

@@ -101,10 +101,10 @@ class Passes:
         """
         for copy in self.copies:
             copy.check()
-        if any(copy.lost for copy in self.copies):
+        if any(copy.stale_reason for copy in self.copies):
             self.metrics.count_failure("watch")
-        is_blind = any(copy.lost for copy in self.copies[:NEEDED])
-        return not is_blind and all(copy.wait(0) or copy.lost for copy in self.copies)
+        is_blind = any(copy.stale_reason for copy in self.copies[:NEEDED])
+        return not is_blind and all(copy.wait(0) or copy.stale_reason for copy in self.copies)
 
     def set_leader(self, leader: bool) -> None:  # noqa: FBT001 - the loop calls it back
         """Stores whether this replica leads. A follower drops its memory, which becomes outdated."""
@@ -113,7 +113,7 @@ class Passes:
             self._memory, self.scene = Memory(), None
 
     def _decide(self) -> Decision:
-        stale_reason = next((copy.lost for copy in self.copies[NEEDED:] if copy.lost), "")
+        stale_reason = next((copy.stale_reason for copy in self.copies[NEEDED:] if copy.stale_reason), "")
         nodes, pods, ended, *claims = (copy.items() for copy in self.copies)
         inventory = Inventory(*claims, stale_reason=stale_reason)
         by_name = {name: node for (_, name), node in nodes.items()}

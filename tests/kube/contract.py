@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from kube.api import ApiError, ConflictError, ForbiddenError, Object, guarded
+from kube.api import ApiError, ConflictError, ForbiddenError, Object, guarded_patch
 from kube.client import KubernetesApi
 
 SECONDS = 10
@@ -155,12 +155,14 @@ class ApiContract:
     def test_a_guarded_patch_is_for_the_version_that_was_read(self, server: Server) -> None:
         old = server.create("one")
         change = [{"op": "replace", "path": "/data/value", "value": "2"}]
-        new = server.api.patch(f"{server.things}/one", guarded(old["metadata"]["resourceVersion"], change))
+        new = server.api.patch(
+            f"{server.things}/one", guarded_patch(old["metadata"]["resourceVersion"], change)
+        )
         assert new["data"] == {"value": "2"}
         with pytest.raises(ConflictError):
             server.api.patch(
                 f"{server.things}/one",
-                guarded(old["metadata"]["resourceVersion"], [{**change[0], "value": "3"}]),
+                guarded_patch(old["metadata"]["resourceVersion"], [{**change[0], "value": "3"}]),
             )
         assert server.api.get(f"{server.things}/one") == new
 

@@ -154,7 +154,7 @@ def test_an_answer_that_is_no_object_is_an_error(server: Server, api: Kubernetes
 
 def test_a_dry_run_reports_its_result_and_raises_nothing(server: Server, api: KubernetesApi) -> None:
     server.answer = (422, b'{"message": "the reason"}')
-    assert api.try_create("/a", {"b": 1}) == (422, {"message": "the reason"})
+    assert api.create_as_dry_run("/a", {"b": 1}) == (422, {"message": "the reason"})
     assert server.requests[0][:2] == ("POST", "/a?dryRun=All&fieldValidation=Strict")
 
 

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from kube.api import leases
+from kube.api import leases_path
 from kube.election import MAX_WAIT_SECONDS, Elector
 from tests.kube.fake import FakeApi
 
 NAMESPACE = "hooks"
-PATH = f"{leases(NAMESPACE)}/lease"
+PATH = f"{leases_path(NAMESPACE)}/lease"
 
 
 @dataclass

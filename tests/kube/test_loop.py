@@ -9,14 +9,14 @@ from itertools import count, pairwise
 
 import pytest
 
-from kube.api import leases
+from kube.api import leases_path
 from kube.backoff import JITTER
 from kube.election import Elector
 from kube.loop import MIN_SECONDS, Loop
 from tests.kube.fake import FakeApi
 
 NAMESPACE = "hooks"
-LEASE = f"{leases(NAMESPACE)}/lease"
+LEASE = f"{leases_path(NAMESPACE)}/lease"
 RENEWED = 10
 """Seconds between two tries to hold a Lease of 30, about."""
 

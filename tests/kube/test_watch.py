@@ -72,7 +72,8 @@ class Followed:
         return [query["resourceVersion"][0] for query in queries if "watch" in query]
 
     def _told(self) -> None:
-        self.shown.append(({name: item for (_, name), item in self.mirror.items().items()}, self.mirror.lost))
+        items = {name: item for (_, name), item in self.mirror.items().items()}
+        self.shown.append((items, self.mirror.stale_reason))
 
     def _wait(self, stopped: threading.Event, seconds: float) -> bool:
         if not stopped.is_set():
@@ -297,7 +298,7 @@ def test_a_mirror_whose_thread_failed_stays_stale(
     copy.check()
     api.put(f"{NODES}/a", {"metadata": {"name": "a"}})  # has no labels
     assert changed.wait(PATIENCE)
-    assert copy.lost == "the watch has ended"
+    assert copy.stale_reason == "the watch has ended"
     with pytest.raises(RuntimeError, match=f"{NODES} is no longer watched") as raised:
         copy.check()
     assert isinstance(raised.value.__cause__, KeyError)

@@ -53,7 +53,7 @@ class Cluster(FakeApi):
         self.dry_runs.append((source, *options))
         return int(b"refused" in data)
 
-    def try_create(self, path: str, obj: Object) -> tuple[int, Object]:
+    def create_as_dry_run(self, path: str, obj: Object) -> tuple[int, Object]:
         """Accepts any object, unless one with its name exists."""
         self.paths.append(path)
         name = obj["metadata"].get("name")

@@ -27,7 +27,7 @@ class View:
     def __init__(self, api: FakeApi, kind: str, project: Callable[[Object], Any]) -> None:
         self._api, self._kind, self._project = api, kind, project
         self._kept: dict[tuple[str, str], Any] | None = None
-        self.lost = ""
+        self.stale_reason = ""
         self.listed = True
 
     def check(self) -> None:

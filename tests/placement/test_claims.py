@@ -477,7 +477,7 @@ def test_where_claims_cannot_be_followed_jobs_without_claims_go_on(api: FakeApi)
     for name in ("plugin", "too-many"):
         store_job(api, name, 4)
     program = Program(api)
-    program.claims[2].lost = "403 Forbidden"
+    program.claims[2].stale_reason = "403 Forbidden"
     program.run()
     assert {name: pinned(api, f"{name}-worker") for name in ("claims", "plugin", "too-many")} == {
         "claims": {""},
@@ -485,7 +485,7 @@ def test_where_claims_cannot_be_followed_jobs_without_claims_go_on(api: FakeApi)
         "too-many": {""},
     }
     assert any("claims cannot be followed: 403 Forbidden" in message for _, _, message in stored_events(api))
-    program.claims[2].lost = ""
+    program.claims[2].stale_reason = ""
     program.run()
     assert pinned(api, "claims-worker") == {"us-02"}
 

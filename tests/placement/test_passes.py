@@ -216,10 +216,10 @@ def test_what_was_written_counts_while_the_watch_is_behind(api: FakeApi) -> None
 def test_who_cannot_see_does_nothing(api: FakeApi) -> None:
     store_job(api, "a", 4)
     program = Program(api)
-    program.nodes.lost = "connection refused"
+    program.nodes.stale_reason = "connection refused"
     assert 8 <= program.run() <= 12
     assert not program.run.is_fresh()
-    program.nodes.lost, program.pods.listed = "", False
+    program.nodes.stale_reason, program.pods.listed = "", False
     program.run()
     assert not program.run.is_fresh()
     assert not api.writes

@@ -69,9 +69,9 @@ def test_a_mirror_follows_what_is_made_changed_and_deleted_through_a_restart(pla
             "the mirror of three changes",
         )
         with plane.without_api_server():
-            until(lambda: copy.lost, "the mirror to know that it is cut off")
+            until(lambda: copy.stale_reason, "the mirror to know that it is cut off")
             assert len(copy.items()) == 2
         connect(plane.kubeconfig).delete(f"{PATH}/second")
         until(lambda: copy.items() == {("default", "third"): "2"}, "the mirror after the restart")
-        assert copy.lost == ""
+        assert copy.stale_reason == ""
     connect(plane.kubeconfig).delete(f"{PATH}/third")

@@ -184,7 +184,7 @@ def test_a_peer_that_sends_nothing_keeps_no_other_one_from_its_answer(
     placement: Placement, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(answers, "REST", 10**9)
-    monkeypatch.setattr(metrics.Peer, "timeout", 0.1)
+    monkeypatch.setattr(metrics.ConnectionHandler, "timeout", 0.1)
     with socket.create_connection(("127.0.0.1", int(placement.url.rpartition(":")[2])), timeout=3) as peer:
         peer.sendall(b"POST /v1/fit HTTP/1.1\r\nContent-Length: 9\r\n\r\n")
         assert b" 400 " in peer.makefile("rb").readline()

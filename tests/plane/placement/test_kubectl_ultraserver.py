@@ -13,7 +13,7 @@ from werkzeug.test import Client
 
 from common.times import stamp, time_of
 from contract.keys import OPENED, SERVER_2, SERVER_4
-from kube.api import leases
+from kube.api import leases_path
 from testbed.experiment.judge import all_whole
 from testbed.experiment.stage import ACCOUNT, NAMESPACE, TEAMS, Stage
 from testbed.mpijob import mpijob
@@ -30,7 +30,7 @@ from webhook.rules.source import TableSource
 
 def test_a_program_that_does_not_run_is_named(stage: Stage) -> None:
     inside = stage.plane.kubectl.in_namespace(TEAMS[0])
-    stage.api.delete(f"{leases(NAMESPACE)}/{ACCOUNT}")
+    stage.api.delete(f"{leases_path(NAMESPACE)}/{ACCOUNT}")
     stage.apply("waits", 4)
     value = eventually(inside, ["why", "waits"], lambda obj: len(obj["findings"]) == 2)
     about, silent = texts(value)
