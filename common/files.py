@@ -27,12 +27,12 @@ def content(path: Path, given_path: Path, max_bytes: int = -1) -> bytes:
     Only a path below ``/dev`` that the user gave may be a pipe, such as a shell creates.
     """
     if path != given_path or not path.is_relative_to("/dev"):
-        check(path, given_path if given_path.is_dir() else given_path.parent)
+        require_regular_file(path, given_path if given_path.is_dir() else given_path.parent)
     with path.open("rb") as file:
         return file.read(max_bytes)
 
 
-def check(path: Path, folder: Path) -> None:
+def require_regular_file(path: Path, folder: Path) -> None:
     """Raises an `OSError` if the path is not a regular file in the folder, or a link to such a file."""
     target = Path(os.path.realpath(path, strict=True))
     if not target.is_relative_to(folder.resolve()):

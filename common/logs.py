@@ -8,14 +8,14 @@ from typing import Any
 from common.texts import printable
 
 LEVELS = ("debug", "info", "warning", "error")
-FORMS = ("json", "text")
+FORMATS = ("json", "text")
 
 
-def config(form: str, level: str, loggers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def config(log_format: str, level: str, loggers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Returns a ``logging.config.dictConfig`` document for a program.
 
     Args:
-        form: One of ``FORMS``.
+        log_format: One of ``FORMATS``.
         level: One of ``LEVELS``, for every logger that is not in ``loggers``.
         loggers: The settings of loggers by name, as in ``dictConfig``. The only handler is ``stderr``.
     """
@@ -25,7 +25,7 @@ def config(form: str, level: str, loggers: Mapping[str, Mapping[str, Any]]) -> d
         "json": {"()": "pythonjsonlogger.json.JsonFormatter", "fmt": fields, "rename_fields": rename},
         "text": {"()": "common.logs.TextFormatter", "fmt": "%(levelname)s %(name)s: %(message)s"},
     }
-    handler = {"class": "logging.StreamHandler", "formatter": form, "stream": "ext://sys.stderr"}
+    handler = {"class": "logging.StreamHandler", "formatter": log_format, "stream": "ext://sys.stderr"}
     return {
         "version": 1,
         "disable_existing_loggers": False,
@@ -36,11 +36,11 @@ def config(form: str, level: str, loggers: Mapping[str, Mapping[str, Any]]) -> d
     }
 
 
-def configure(form: str, program: str) -> None:
-    """Sets up logging in one of ``FORMS`` for a program with a logger of this name, and for ``kube``."""
+def configure(log_format: str, program: str) -> None:
+    """Sets up logging in one of ``FORMATS`` for a program with a logger of this name, and for ``kube``."""
     # At this level, the HTTP client would log requests with their tokens.
     loggers = {name: {"level": "INFO"} for name in (program, "kube")}
-    logging.config.dictConfig(config(form, "warning", loggers))
+    logging.config.dictConfig(config(log_format, "warning", loggers))
 
 
 class TextFormatter(logging.Formatter):

@@ -93,6 +93,6 @@ def say(text: str, *, err: bool = False, nl: bool = True, workflow_commands: boo
 
 
 def progress(text: str) -> None:
-    """Shows a line on a terminal, in place of the previous line; an empty text removes that."""
+    """Shows a line on a terminal, in place of the previous line; an empty text removes the line."""
     if sys.stderr.isatty():
         click.echo(f"\r\033[K{printable(text)}", err=True, nl=False)

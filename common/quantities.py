@@ -3,7 +3,7 @@
 import re
 from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 _QUANTITY: Final = re.compile(
     r"([+-]?(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30}))(?:([EPTGMk]|[EPTGMK]i|[num])|[eE]([+-]?[0-9]{1,2}))?"
@@ -24,7 +24,7 @@ MAX_SECONDS: Final = 10 * 365 * 86400
 _DURATION: Final = re.compile(r"(?:(\d{1,4})d)?(?:(\d{1,5})h)?(?:(\d{1,7})m)?(?:(\d{1,9})s)?", re.ASCII)
 
 _MAX_LENGTH: Final = 80
-"""The maximum length of a quantity; a longer text is not one, and is not cached."""
+"""The maximum length of a quantity; a longer text is not read as a quantity."""
 
 
 def thousandths(text: str) -> int:
@@ -60,33 +60,32 @@ def amounts(quantities: object) -> dict[str, int]:
 
 
 def requests(spec: dict[str, Any], status: dict[str, Any] | None = None) -> dict[str, int]:
-    """Returns the amount of each resource that a pod takes from its node, in thousandths; for any spec.
+    """Returns the amount of each resource that a pod takes from its node, in thousandths.
 
     Follows ``PodRequests`` in ``k8s.io/component-helpers/resource``: containers and sidecars run together, an
     init container runs together with the sidecars before it, requests of the whole pod take precedence, and
-    the overhead is added. The status of a resized pod has its actual resources. The pod takes
-    these until the kubelet has made the pod smaller. An infeasible resize is ignored.
+    the overhead is added. The status of a resized pod has its actual resources. The pod takes the larger of
+    the actual and the requested amount. An infeasible resize is ignored. An invalid spec raises no error.
     """
     total: dict[str, int] = {}
-    actual = _actual(status) if status else {}
+    actual_by_name = _read_actual(status) if status else {}
     for container in _maps(spec.get("containers")):
-        actual_requests = actual.get(str(container.get("name")))
-        _add(total, _usage(container, actual_requests) if actual_requests else _requested(container))
+        actual = actual_by_name.get(str(container.get("name")))
+        _add(total, _usage(container, actual) if actual else _requested(container))
     sidecars: dict[str, int] = {}
     peak: dict[str, int] = {}
     for container in _maps(spec["initContainers"]) if "initContainers" in spec else ():
-        sidecar = container.get("restartPolicy") == "Always"
-        actual_requests = actual.get(str(container.get("name"))) if sidecar else None
-        usage = _usage(container, actual_requests)
+        is_sidecar = container.get("restartPolicy") == "Always"
+        usage = _usage(container, actual_by_name.get(str(container.get("name"))) if is_sidecar else None)
         _add(usage, sidecars)
-        if sidecar:
+        if is_sidecar:
             sidecars = usage
         _raise_to(peak, usage)
     if peak:
         _add(total, sidecars)
         _raise_to(total, peak)
-    if "resources" in spec or actual:
-        total.update(_usage(spec, actual.get("")))
+    if "resources" in spec or actual_by_name:
+        total.update(_usage(spec, actual_by_name.get("")))
     if "overhead" in spec:
         _add(total, amounts(spec["overhead"]))
     return total
@@ -104,11 +103,14 @@ def _requested(owner: dict[str, Any]) -> dict[str, int]:
     return amounts(resources.get("limits")) | amounts(resources.get("requests"))
 
 
-_Actual = tuple[dict[str, int], bool]
-"""The actual resources of a container or pod, and whether its resize is infeasible."""
+class _Actual(NamedTuple):
+    """The actual resources of a container or pod, and whether its resize is infeasible."""
+
+    requests: dict[str, int]
+    is_infeasible: bool
 
 
-def _actual(status: dict[str, Any]) -> dict[str, _Actual]:
+def _read_actual(status: dict[str, Any]) -> dict[str, _Actual]:
     """Returns the actual resources of each container by name, and of the whole pod by an empty name."""
     pending_resizes = (
         condition
@@ -124,7 +126,7 @@ def _actual(status: dict[str, Any]) -> dict[str, _Actual]:
         if isinstance(resources, dict):
             actual_requests = amounts(resources.get("requests"))
             _raise_to(actual_requests, amounts(part.get("allocatedResources")))
-            actual[name] = actual_requests, is_infeasible
+            actual[name] = _Actual(actual_requests, is_infeasible)
     return actual
 
 

@@ -77,7 +77,7 @@ def fold(text: str, first: str = "") -> str:
 
 @lru_cache(maxsize=4096)
 def nearest(word: str, known_names: tuple[str, ...]) -> str | None:
-    """Returns the known name that differs from the word in case, order, or a letter or two; else None."""
+    """Returns the known name that differs only in case, letter order, or one or two letters; else None."""
     if len(word) > MAX_NAME_LENGTH:
         return None
     by_case, lower = {name.lower(): name for name in known_names}, word.lower()

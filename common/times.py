@@ -26,14 +26,14 @@ def duration(text: object) -> timedelta | None:
     return None if length is None else timedelta(seconds=length)
 
 
-def clock(time: datetime, now: datetime) -> str:
+def clock_text(time: datetime, now: datetime) -> str:
     """Returns a time for a reader: the hour, with the date on another day."""
     return f"{time:%H:%M}" if time.date() == now.date() else f"{time:%Y-%m-%d %H:%M}"
 
 
-def about(time: timedelta) -> str:
+def length_text(length: timedelta) -> str:
     """Returns a length of time for a reader: ``5 min``, ``2 h`` or ``3 days``."""
-    minutes = max(round(time.total_seconds() / 60), 1)
+    minutes = max(round(length.total_seconds() / 60), 1)
     if minutes < 120:  # noqa: PLR2004 - two hours
         return f"{minutes} min"
     hours = round(minutes / 60)

@@ -74,7 +74,7 @@ class Watched(Generic[T]):
         While one caller reads, other callers get the old value. A call costs one ``stat`` of each file.
 
         Args:
-            load: Reads the files for this call, in place of the function from the start.
+            load: Reads the files in this call, in place of the constructor's ``load``.
 
         Returns:
             The newest valid value.

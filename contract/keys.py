@@ -7,9 +7,9 @@ PREFIX: Final = "ultraserver-webhook.io/"
 INJECT: Final = PREFIX + "inject"
 """Label or annotation on a job: ``true`` opts the job in, ``false`` opts it out."""
 
-ON: Final = frozenset({"true", "enabled"})
-OFF: Final = frozenset({"false", "disabled"})
-"""The values of `INJECT`: `ON` opts in, `OFF` opts out."""
+OPT_IN_VALUES: Final = frozenset({"true", "enabled"})
+OPT_OUT_VALUES: Final = frozenset({"false", "disabled"})
+"""The values of `INJECT` that opt in and that opt out."""
 
 NODE_CONFIG: Final = PREFIX + "node-config"
 """Annotation on a job: how many UltraServer nodes form one unit, ``"4"``, ``"2"`` or ``"1"``."""
@@ -21,7 +21,7 @@ A pod that takes no node has an annotation instead, because affinity terms selec
 """
 
 PLACE: Final = PREFIX + "place"
-"""Annotation on a worker: who chooses its node, and by what facts. `contract.place` describes the format."""
+"""Annotation on a worker: who chooses its node, and from which facts. `contract.place` has the format."""
 
 OPENED: Final = PREFIX + "opened"
 """Annotation on a Pod of an admitted job: when the Pod was pinned, and the units for the other blocks."""

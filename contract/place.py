@@ -62,13 +62,13 @@ class Placer(StrEnum):
 
 
 _OLD_WORDS: Final = {Placer.SCHEDULER: "affinity", Placer.WHOLE_JOB: "gate"}
-"""Words of the previous release. This release still writes them, because the previous one reads no others."""
+"""Words of the previous release. This release still writes them, because that release reads no others."""
 
 PLACERS: Final = {
     **{item.value: item for item in Placer},
     **{word: item for item, word in _OLD_WORDS.items()},
 }
-"""The placer for each word of this release and of the previous one, 0.2.0."""
+"""The placer for each word of this release and of the previous release, 0.2.0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ class Place:
 
 @lru_cache(maxsize=1024)
 def parse(text: str) -> Place:
-    """Returns the content of a placement annotation. Cached, because all pods of a job have the same text.
+    """Returns the content of a placement annotation. It is cached, because a job's pods have the same text.
 
     Raises:
         ContractError: The annotation cannot be read.
@@ -201,7 +201,7 @@ def parse(text: str) -> Place:
 
 
 def read(metadata: Mapping[str, Any]) -> Place | None:
-    """Returns the placement annotation in the metadata of a pod or pod template; None for one without it.
+    """Returns the placement annotation of a pod or pod template; None if the metadata has no such annotation.
 
     Raises:
         ContractError: The annotation cannot be read.
@@ -210,16 +210,16 @@ def read(metadata: Mapping[str, Any]) -> Place | None:
     return None if text is None else parse(str(text))
 
 
-def job(metadata: Mapping[str, Any], group: str = "") -> str:
+def job_id(metadata: Mapping[str, Any], group: str = "") -> str:
     """Returns the id of a pod's job, from its job label or annotation; empty if that is missing or invalid.
 
     If ``group`` names the label that distinguishes the groups of one object, its value is a part of the id.
     """
     labels = metadata.get("labels") or {}
-    job_id = labels.get(keys.JOB) or (metadata.get("annotations") or {}).get(keys.JOB, "")
-    if len(job_id) > keys.LONGEST_LABEL or "/" in job_id:
+    identifier = labels.get(keys.JOB) or (metadata.get("annotations") or {}).get(keys.JOB, "")
+    if len(identifier) > keys.LONGEST_LABEL or "/" in identifier:
         return ""
-    return f"{job_id}/{labels.get(group, '')}" if group and job_id else job_id
+    return f"{identifier}/{labels.get(group, '')}" if group and identifier else identifier
 
 
 def _parse_count(values: Mapping[str, Any], key: str) -> int:

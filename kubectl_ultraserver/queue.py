@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
-from common.times import about, clock
+from common.times import clock_text, length_text
 from kube.api import Object
 from kubectl_ultraserver.fleet import Fleet
 from kubectl_ultraserver.messages import join_names
@@ -202,15 +202,15 @@ def start_text(entry: Entry, now: datetime) -> str:
     start, latest = entry.start, entry.latest
     if not start or start == now:
         return "now" if start else ""
-    times = [] if start == latest else [f"about {clock(start, now)}"]
-    return f"{', '.join([*times, f'by {clock(latest, now)}'] if latest else times)} UTC"
+    times = [] if start == latest else [f"about {clock_text(start, now)}"]
+    return f"{', '.join([*times, f'by {clock_text(latest, now)}'] if latest else times)} UTC"
 
 
 def _expected_start(entry: Entry, now: datetime) -> str:
     """Returns when a job starts, for a sentence."""
     if not entry.start:
         return "its start time is not known"
-    return f"starts in {about(entry.start - now)} ({start_text(entry, now)})"
+    return f"starts in {length_text(entry.start - now)} ({start_text(entry, now)})"
 
 
 def standing_text(job_queue: Queue, entry: Entry, now: datetime) -> str:
@@ -233,7 +233,7 @@ def _summary(entries: Sequence[Entry], fleet: Fleet, stopped_reason: str) -> str
         return "No job waits."
     blocked = sum(entry.reason in STUCK for entry in entries)
     texts = [f"{len(entries)} jobs wait" if len(entries) > 1 else "1 job waits"]
-    texts[0] += f" at {clock(fleet.now, fleet.now)} UTC"
+    texts[0] += f" at {clock_text(fleet.now, fleet.now)} UTC"
     texts[0] += f", {blocked} of them blocked" if 0 < blocked < len(entries) else ""
     ready = [entry.job for entry in entries if entry.reason == FITS]
     waiting = [entry for entry in entries if entry.position and entry.reason != FITS]

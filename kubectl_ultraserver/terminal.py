@@ -7,7 +7,7 @@ from typing import Final
 
 from common.output import style
 from common.texts import columns, printable
-from common.times import about, clock
+from common.times import clock_text, length_text
 from kubectl_ultraserver.check.line import Line, Status
 from kubectl_ultraserver.findings import Finding
 from kubectl_ultraserver.messages import join_names
@@ -77,8 +77,8 @@ def queue_lines(queue: Queue, entries: Sequence[Entry], now: datetime) -> Iterat
     for entry in entries:
         start = start_text(entry, now) or ("blocked" if entry.reason in STUCK else "not known")
         reason = f"{entry.text}; starts {entry.start_note}" if entry.start_note else entry.text
-        order = str(entry.priority), f"{entry.share:.0%}", clock(entry.since, now)
-        limit = about(timedelta(seconds=entry.limit)) if entry.limit else ""
+        order = str(entry.priority), f"{entry.share:.0%}", clock_text(entry.since, now)
+        limit = length_text(timedelta(seconds=entry.limit)) if entry.limit else ""
         values = (entry.job, str(entry.workers), limit, *order, start, join_names(entry.units), reason)
         table.append([printable(value) or "-" for value in (str(entry.position or ""), *values)])
     if entries:

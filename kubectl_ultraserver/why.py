@@ -67,7 +67,7 @@ def _why_unchanged(case: Case) -> tuple[str, str]:
     """Returns why the webhook added nothing, and what to do."""
     namespace = case.namespace
     label = labels(case.namespace_object).get(keys.INJECT, "")
-    if label in keys.OFF:
+    if label in keys.OPT_OUT_VALUES:
         return messages.opted_out(namespace, label), messages.opt_in(namespace)
     creation_time, preview_answer = time_of(metadata(case.job).get("creationTimestamp")), case.answer
     policy_text = messages.by_policy(preview_answer.get("policy"))

@@ -81,7 +81,7 @@ def main() -> None:
 @option(
     "--answers", is_flag=True, help="Answer the preview service, on the metrics port, whether a job fits."
 )
-@option("--log-format", type=click.Choice(logs.FORMS), default="json", help="Format of the log.")
+@option("--log-format", type=click.Choice(logs.FORMATS), default="json", help="Format of the log.")
 def run(**options: Any) -> None:  # noqa: ANN401 - click passes what is named above
     """Decide which jobs start, until SIGTERM."""
     # prometheus_client is for this command only.

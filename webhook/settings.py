@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from common.logs import FORMS, LEVELS
+from common.logs import FORMATS, LEVELS
 
 Command = Callable[..., Any]
 
@@ -49,7 +49,7 @@ def table_options(*names: str, exists: bool = True) -> Callable[[Command], Comma
 
 _logs = options(
     _option("--log-level", type=click.Choice(LEVELS), default="info", help="Lowest level that is logged."),
-    _option("--log-format", type=click.Choice(FORMS), default="json", help="Format of the log."),
+    _option("--log-format", type=click.Choice(FORMATS), default="json", help="Format of the log."),
 )
 
 serve_options = options(

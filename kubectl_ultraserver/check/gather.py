@@ -9,7 +9,7 @@ from typing import Final
 
 import yaml
 
-from contract.keys import INJECT, OFF
+from contract.keys import INJECT, OPT_OUT_VALUES
 from contract.place import Placer
 from kube.api import ApiError, ForbiddenError, Object
 from kubectl_ultraserver.check import cluster, installed
@@ -166,7 +166,7 @@ def _job(gatherer: Gatherer) -> Iterator[Line]:
         rules=rules,
     )
     case = gatherer.with_preview(case, JOB)
-    expected = bool(case.answer.get("patch")) and labels(namespace).get(INJECT) not in OFF
+    expected = bool(case.answer.get("patch")) and labels(namespace).get(INJECT) not in OPT_OUT_VALUES
     return installed.job(stored, refusal, case, expected=expected)
 
 

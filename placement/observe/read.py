@@ -111,7 +111,7 @@ def read_pod(raw: Object) -> Pod | None:
         namespace=metadata.get("namespace", ""),
         name=metadata.get("name", ""),
         uid=metadata.get("uid", ""),
-        job=contract.job(metadata, place.group if place else ""),
+        job=contract.job_id(metadata, place.group if place else ""),
         loose=LOOSE in labels,
         place=place,
         number=number,
@@ -143,7 +143,7 @@ def read_ended(raw: Object) -> Ended | None:
         place, number = read_place(raw)
     except ContractError:
         return None
-    job = contract.job(metadata, place.group) if place else ""
+    job = contract.job_id(metadata, place.group) if place else ""
     return Ended((metadata.get("namespace", ""), job), number) if job else None
 
 

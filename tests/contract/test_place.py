@@ -15,7 +15,7 @@ from contract.place import (
     Place,
     Placer,
     Term,
-    job,
+    job_id,
     parse,
     read,
 )
@@ -167,4 +167,4 @@ def test_a_name_without_a_number_at_its_end_has_none(name: str) -> None:
     ],
 )
 def test_the_job_of_a_pod(labels: dict[str, str], annotations: dict[str, str], group: str, text: str) -> None:
-    assert job({"labels": labels, "annotations": annotations}, group) == text
+    assert job_id({"labels": labels, "annotations": annotations}, group) == text

@@ -34,7 +34,7 @@ def test_a_job_that_cannot_be_is_refused_with_the_field_the_value_and_the_fix(
 
 
 @pytest.mark.parametrize("place", ["annotations", "labels"])
-@pytest.mark.parametrize("word", sorted(keys.OFF))
+@pytest.mark.parametrize("word", sorted(keys.OPT_OUT_VALUES))
 def test_a_job_that_is_opted_out_stays_as_it_was_written(
     word: str, place: str, namespace: Kubectl, plain_namespace: Kubectl
 ) -> None:

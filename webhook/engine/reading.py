@@ -149,6 +149,6 @@ def read_opt_in(obj: Json) -> bool | str | None:
     mark = find_mark(obj, keys.INJECT)
     if mark is None:
         return None
-    if mark[1] in keys.ON or mark[1] in keys.OFF:
-        return mark[1] in keys.ON
+    if mark[1] in keys.OPT_IN_VALUES or mark[1] in keys.OPT_OUT_VALUES:
+        return mark[1] in keys.OPT_IN_VALUES
     return f'use "true" to opt in, "false" to opt out, or remove it: {mark[0]} is {shown(mark[1])}'

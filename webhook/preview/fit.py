@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from flask import Response, abort, request
 
 from common.output import clean
-from common.times import about, clock, time_of
+from common.times import clock_text, length_text, time_of
 from webhook.objects.tree import get
 from webhook.preview.inputs import ParameterError, accepted_type, answer, read_query, texts_of
 from webhook.preview.report import Preview
@@ -136,7 +136,7 @@ def sentence(body: dict[str, Any]) -> str:
     if not (start and now):
         return f"would be {position} in the queue; when it may start is not known"
     estimate = "" if body["exact"] else " (an estimate)"
-    when = f"in {about(start - now)}, at {clock(start, now)} UTC{estimate}"
+    when = f"in {length_text(start - now)}, at {clock_text(start, now)} UTC{estimate}"
     return f"would be {position} in the queue, and may start {when}"
 
 

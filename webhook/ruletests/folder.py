@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from common.files import check
+from common.files import require_regular_file
 from webhook.documents import dump_yaml
 from webhook.objects.tree import Json
 
@@ -24,7 +24,7 @@ def read(folder: Path) -> Mapping[str, bytes]:
             continue
         is_text = path.suffix in {".yaml", ".yml", ".json"} and not path.is_dir()
         if is_text or path.is_symlink():
-            check(path, folder)
+            require_regular_file(path, folder)
         if is_text:
             texts[name.as_posix()] = path.read_bytes()
     return texts

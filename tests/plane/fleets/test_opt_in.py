@@ -44,7 +44,7 @@ def test_only_namespaces_that_ask_and_jobs_that_ask_are_sent(
         assert is_placed(enabled)
         assert is_placed(true)
         before = webhook.call_count(plane.kubectl, *hooks)
-        assert not any(is_placed(enabled, inject=word) for word in keys.OFF)
+        assert not any(is_placed(enabled, inject=word) for word in keys.OPT_OUT_VALUES)
         assert not is_placed(plain)
         assert not is_placed(off, inject="true")
         assert webhook.call_count(plane.kubectl, *hooks) == before, "no webhook was called"

@@ -50,7 +50,7 @@ def test_a_job_waits_until_all_of_it_has_a_place_and_is_opened_whole(
         assert number is not None
         assert keys.OPENED in metadata["annotations"], "it is not pinned"
         assert keys.BLOCK not in metadata["labels"]
-        block = (place.job(metadata, result.group), number // result.size)
+        block = (place.job_id(metadata, result.group), number // result.size)
         units.setdefault(block, set()).add(servers[pod["spec"]["nodeName"]])
     assert [len(on) for on in units.values()] == [1] * (workers // 4)
     assert len(set.union(*units.values())) == len(units)

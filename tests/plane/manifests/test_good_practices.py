@@ -120,7 +120,7 @@ def test_of_updates_only_those_are_sent_that_can_take_something_from_a_job_to_co
     assert f"'{keys.INJECT}'" in conditions["not-opted-out"]
     off = re.search(r"in \[(.*)\]", conditions["not-opted-out"])
     assert off
-    assert set(off[1].replace("'", "").split(", ")) == keys.OFF
+    assert set(off[1].replace("'", "").split(", ")) == keys.OPT_OUT_VALUES
 
 
 def test_of_workers_only_those_are_sent_that_can_get_a_block(built: Callable[..., Build]) -> None:

@@ -97,7 +97,10 @@ def test_of_jobs_only_those_are_sent_that_may_need_ultraservers(overlay: Build, 
 def namespaces(hook: Object) -> set[str]:
     """Returns which of the namespaces with these labels a webhook is called for."""
     result = {"kubernetes.io/metadata.name": "team"}
-    values = {"": result, **{value: {**result, keys.INJECT: value} for value in (*keys.ON, *keys.OFF)}}
+    values = {
+        "": result,
+        **{value: {**result, keys.INJECT: value} for value in (*keys.OPT_IN_VALUES, *keys.OPT_OUT_VALUES)},
+    }
     return {value for value, labels in values.items() if selects(hook["namespaceSelector"], labels)}
 
 
@@ -105,13 +108,13 @@ def test_every_namespace_belongs_to_at_most_one_webhook(built: Callable[..., Bui
     hooks = webhooks(built(optIn=True))
     for asking, elsewhere in (("mpijobs", "asked"), ("verify", "verify-asked")):
         first, second = (hooks[f"{name}.ultraserver-webhook.io"] for name in (asking, elsewhere))
-        assert namespaces(first) == set(keys.ON)
+        assert namespaces(first) == set(keys.OPT_IN_VALUES)
         assert namespaces(second) == {""}
         for key in ("rules", "failurePolicy", "clientConfig", "timeoutSeconds", "sideEffects", "matchPolicy"):
             assert first[key] == second[key]
         (asks,) = [row for row in second["matchConditions"] if row["name"] == "asks-or-was-added-to"]
         assert "in ['enabled', 'true']" in asks["expression"]
-        assert set(keys.ON) == {"enabled", "true"}
+        assert set(keys.OPT_IN_VALUES) == {"enabled", "true"}
         # What the base is asked about for its claims alone, this is, too.
         (base,) = webhooks(built())["mpijobs.ultraserver-webhook.io"]["matchConditions"]
         of_base, of_this = (" ".join(row["expression"].split()) for row in (base, asks))
@@ -125,7 +128,7 @@ def test_with_others_it_fails_as_they_do_and_narrows_the_other_kinds(built: Call
         assert by_name[name]["failurePolicy"] == "Fail"
     assert by_name["verify-asked"]["clientConfig"]["service"]["path"] == "/require"
     for name in ("kinds", "kinds-jobs"):
-        assert namespaces(by_name[name]) == set(keys.ON)
+        assert namespaces(by_name[name]) == set(keys.OPT_IN_VALUES)
         assert by_name[name]["clientConfig"]["service"]["path"] == "/mutate"
 
 
