@@ -15,7 +15,7 @@ from kubectl_ultraserver.names import JobReference
 from kubectl_ultraserver.objects import at, labels, maps_at, metadata, name_of, number_at, templates, text_at
 from placement.decide.cluster import shown
 from placement.observe.model import Ended, Node, Pod
-from placement.observe.read import ENDED, read_pod
+from placement.observe.read import ENDED_PHASES, read_pod
 
 LAUNCHERS: Final = ("launcher", "master")
 """Names that operators use for the role of the pod that starts the other pods."""
@@ -232,7 +232,7 @@ def _placement_of(raw: Object) -> Place | None:
 
 
 def _has_ended(raw: Object) -> bool:
-    return at(raw, "status", "phase") in ENDED
+    return at(raw, "status", "phase") in ENDED_PHASES
 
 
 def _pod_of(raw: Object) -> Pod:

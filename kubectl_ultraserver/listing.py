@@ -22,7 +22,7 @@ from placement.decide.allocation import with_devices
 from placement.decide.topology import Topology
 from placement.observe.inventory import API, READERS, Inventory
 from placement.observe.model import COMPONENT, Ended, Pod
-from placement.observe.read import LIVE, OVER, read_ended, read_node, read_pod
+from placement.observe.read import ENDED_QUERY, LIVE_QUERY, read_ended, read_node, read_pod
 
 T = TypeVar("T")
 
@@ -65,7 +65,7 @@ class Lister:
         topology = Topology(with_devices(inventory, nodes).values())
         fleet = Fleet(topology, (), table=self.table, inventory=inventory, now=datetime.now(UTC))
         node_names = {node.name for node in topology.nodes.values() if fleet.has_unit_or_devices(node)}
-        pods_and_jobs, forbidden = self._pods(LIVE, lambda raw: _relevant_pod(raw, node_names))
+        pods_and_jobs, forbidden = self._pods(LIVE_QUERY, lambda raw: _relevant_pod(raw, node_names))
         unseen = messages.other_pods_unseen(forbidden) if forbidden else unseen
         pods = tuple(pod for pod, _ in pods_and_jobs)
         job_names = {pod.uid: job for pod, job in pods_and_jobs if job}
@@ -74,7 +74,7 @@ class Lister:
     @cached_property
     def ended_workers(self) -> tuple[Ended, ...]:
         """The workers that have ended; only workers of one namespace if the user may not list other pods."""
-        return tuple(self._pods(OVER, read_ended)[0])
+        return tuple(self._pods(ENDED_QUERY, read_ended)[0])
 
     @cached_property
     def lease(self) -> Object | None:

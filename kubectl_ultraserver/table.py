@@ -9,7 +9,7 @@ from common.tablefiles import merge_texts, packaged_texts, table_file_names
 from contract.place import PLACERS, Placer
 from kube.api import Object
 from kubectl_ultraserver.objects import map_at, text_at
-from placement.observe.model import OFF, UNITS, Units, units_of
+from placement.observe.model import OFF_MODES, UNITS, Units, units_of
 
 POD: Final = "v1/Pod"
 SHAPE_LEVEL: Final = "$(shape.topologyKey)"
@@ -51,7 +51,7 @@ def read(rules: Object | None) -> Table:
 def _read(texts: tuple[str, ...]) -> Table:
     rows = merge_texts((*packaged_texts().values(), *texts), *_SECTIONS)
     kinds = (kind for row in rows["workloads"].values() for kind in row.get("kinds") or ())
-    families = [row for row in rows["families"].values() if row.get("mode") not in OFF]
+    families = [row for row in rows["families"].values() if row.get("mode") not in OFF_MODES]
     instance_types = (instance_type for row in families for instance_type in row.get("instanceTypes") or ())
     units = units_of(families, rows["guarantees"].values())
     placers = {

@@ -23,20 +23,20 @@ from kube.loop import Loop
 from kube.watch import Mirror
 from placement import messages
 from placement.act import by_hand
-from placement.act.answers import PATH, Answers
+from placement.act.answers import PATH, AnswerApp
 from placement.act.events import Reporter
-from placement.act.passes import Passes
+from placement.act.passes import PassRunner
 from placement.decide.cluster import shown
 from placement.decide.plan import Tuning
 from placement.observe.inventory import READERS
 from placement.observe.model import COMPONENT
-from placement.observe.read import LIVE, OVER, read_ended, read_node, read_pod
+from placement.observe.read import ENDED_QUERY, LIVE_QUERY, read_ended, read_node, read_pod
 from placement.observe.units import watch_units
 
 COLLECTIONS: Final = (
     ("/api/v1/nodes", read_node),
-    (f"/api/v1/pods?{LIVE}", read_pod),
-    (f"/api/v1/pods?{OVER}", read_ended),
+    (f"/api/v1/pods?{LIVE_QUERY}", read_pod),
+    (f"/api/v1/pods?{ENDED_QUERY}", read_ended),
     *READERS.items(),
 )
 LABELS: Final = {"app.kubernetes.io/name": "ultraserver-webhook", "app.kubernetes.io/component": "placement"}
@@ -70,17 +70,15 @@ def main() -> None:
 @seconds("--bound-seconds", default=120.0, help="Seconds until an admitted job that lacks nodes is evicted.")
 @seconds("--interval-seconds", default=10.0, help="Seconds between two decisions if nothing changes.")
 @seconds("--failed-seconds", default=60.0, help="Seconds for which a node fails before a job leaves it.")
-@seconds("--default-limit-seconds", default=86400.0, help="Time limit, in seconds, of jobs without one.")
+@seconds("--default-limit-seconds", default=86400.0, help="Time limit of jobs that have no time limit.")
 @option(
     "--rules",
     type=click.Path(path_type=Path),
     help="The webhook's rule table, a file or a directory: its families define the units.",
 )
 @option("--metrics-host", default="0.0.0.0", help="Address to serve metrics on.")  # noqa: S104 - a pod's own
-@option("--metrics-port", type=int, default=0, help="Port to serve metrics on; 0 for none.")
-@option(
-    "--answers", is_flag=True, help="Answer the preview service, on the metrics port, whether a job fits."
-)
+@option("--metrics-port", type=int, default=0, help="Port to serve metrics on; 0 for no metrics.")
+@option("--answers", is_flag=True, help="On the metrics port, answer the preview service whether a job fits.")
 @option("--log-format", type=click.Choice(logs.FORMATS), default="json", help="Format of the log.")
 def run(**options: Any) -> None:  # noqa: ANN401 - click passes what is named above
     """Decide which jobs start, until SIGTERM."""
@@ -106,8 +104,8 @@ def run(**options: Any) -> None:  # noqa: ANN401 - click passes what is named ab
     )
     tuning, reporter = Tuning(bound, default_limit, failed_after=failed), Reporter(api, options["identity"])
     intervals = options["interval_seconds"], options["lease_seconds"] / 3
-    passes = Passes(api, copies, tuning, units, reporter, metrics, lambda: datetime.now(UTC), *intervals)
-    answers = {PATH: Answers(lambda: passes.scene, passes.clock)} if options["answers"] else {}
+    passes = PassRunner(api, copies, tuning, units, reporter, metrics, lambda: datetime.now(UTC), *intervals)
+    answers = {PATH: AnswerApp(lambda: passes.scene, passes.clock)} if options["answers"] else {}
     if port := options["metrics_port"]:
         try:
             serve(options["metrics_host"], port, metrics.registry, answers)

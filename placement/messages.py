@@ -44,7 +44,7 @@ WITHOUT_NAMES: Final[Mapping[Reason, str]] = {
     Reason.NODES: "other teams are guaranteed too many of the units that can be used",
     Reason.BUG: "a bug keeps the program from deciding on it",
 }
-"""The texts of reasons for users who may not list the Pods of other users: the texts name no object."""
+"""The texts of reasons for users who may not list the Pods of other users. These texts name no object."""
 
 
 class EventReason(StrEnum):
@@ -110,7 +110,7 @@ def fault(code: str, *values: object) -> str:
 
 # ---- Jobs that cannot be admitted even to free units -------------------------------------------------------
 
-no_job_label: Final = f"{{}} has the gate {GATE} but no job label: delete it, so that it is recreated".format
+no_job_label: Final = f"{{}} has the gate {GATE} but no job label: delete the pod to recreate it".format
 other_placer: Final = f"{{}} has the gate {GATE}, but its annotation has {{}}: remove the gate".format
 other_gate: Final = "{} waits for another gate as well: {}".format
 no_devices: Final = f"{{}} claims no Neuron devices: create the job with {INJECT}: false".format
@@ -133,7 +133,7 @@ too_few_nodes: Final = "only {} of its nodes are not used by the block".format
 
 def unlike(sizes: Sequence[tuple[int, int]]) -> str:
     counts = " and ".join(f"{count} workers of node config {size}" for count, size in sizes)
-    return f"its workers have different placement annotations: {counts}; delete those of other jobs"
+    return f"its workers have different placement annotations: {counts}; delete the workers of other jobs"
 
 
 def several_pins(block: int, units: Sequence[str]) -> str:

@@ -92,7 +92,7 @@ def _compared(snapshot: Snapshot) -> set[str]:
 
 
 def _resolved(units: Units, namespaces: Collection[str]) -> Units:
-    """Returns units whose guarantees name namespaces in place of globs, because globs match no hidden name.
+    """Returns units whose guarantees have namespaces in place of globs, because globs match no hidden name.
 
     A guarantee that applies to no namespace keeps one glob, which is then hidden as a name.
     """
@@ -103,32 +103,32 @@ def _resolved(units: Units, namespaces: Collection[str]) -> Units:
     return replace(units, guarantees=tuple(guarantees))
 
 
-def _plain(value: Any, name: Callable[[str], str]) -> Any:  # noqa: ANN401 - JSON of any shape
-    """Returns a value as JSON; ``name`` returns the replacement of each name."""
+def _plain(value: Any, rename: Callable[[str], str]) -> Any:  # noqa: ANN401 - JSON of any shape
+    """Returns a value as JSON; ``rename`` returns the replacement of each name."""
     if isinstance(value, str):
-        return name(value)
+        return rename(value)
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, timedelta):
         return f"PT{value.total_seconds()}S"
     if isinstance(value, Mapping):
-        return {key: _plain(item, name) for key, item in value.items()}
+        return {key: _plain(item, rename) for key, item in value.items()}
     if is_dataclass(value):
-        return {field.name: _field(value, field.name, name) for field in fields(value) if field.init}
+        return {field.name: _field(value, field.name, rename) for field in fields(value) if field.init}
     if names := getattr(value, "_fields", ()):
-        return {field: _field(value, field, name) for field in names}
+        return {field: _field(value, field, rename) for field in names}
     if isinstance(value, frozenset):
-        return sorted((_plain(item, name) for item in value), key=str)
-    return [_plain(item, name) for item in value] if isinstance(value, tuple) else value
+        return sorted((_plain(item, rename) for item in value), key=str)
+    return [_plain(item, rename) for item in value] if isinstance(value, tuple) else value
 
 
-def _field(value: object, field: str, name: Callable[[str], str]) -> Any:  # noqa: ANN401 - JSON of any shape
+def _field(value: object, field: str, rename: Callable[[str], str]) -> Any:  # noqa: ANN401 - JSON of any shape
     """Returns a field as JSON. In some fields, names are parts of a text."""
     item = getattr(value, field)
     match value, field:
         case Device(), "key":
             driver, pool, device = re.fullmatch("device ([^/]*)/(.*)/([^/]*)", item).groups()  # type: ignore[union-attr]
-            return f"device {name(driver)}/{name(pool)}/{name(device)}"
+            return f"device {rename(driver)}/{rename(pool)}/{rename(device)}"
         case Units(), "devices":
             return sorted(item)
         case Guarantee(), "unit":
@@ -137,12 +137,12 @@ def _field(value: object, field: str, name: Callable[[str], str]) -> Any:  # noq
             return _plain(item, str)
         case Pod(), "name":
             # The whole name is replaced, so that the order stays: `a-1-1` sorts before `a-2`.
-            hidden, (_, dash, number) = name(item), item.rpartition("-")
+            hidden, (_, dash, number) = rename(item), item.rpartition("-")
             return f"{hidden}-{number}" if hidden != item and dash and number.isdecimal() else hidden
         case Pod(), "plan":
-            return " ".join(f"{block}={name(unit)}" for block, unit in PLANNED.findall(item))
+            return " ".join(f"{block}={rename(unit)}" for block, unit in PLANNED.findall(item))
         case Pod(), "gates":
-            return [gate if gate == GATE else name(gate) for gate in item]
+            return [gate if gate == GATE else rename(gate) for gate in item]
         case _, "fault" if item:
-            return [item[0], *_plain(item[1:], name)]
-    return _plain(item, name)
+            return [item[0], *_plain(item[1:], rename)]
+    return _plain(item, rename)

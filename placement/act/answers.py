@@ -20,8 +20,8 @@ PATH: Final = "/v1/fit"
 MOST_BYTES: Final = 2 * 2**20
 MAX_AGE: Final = timedelta(minutes=1)
 """If the last decision is older, there is no answer: the cluster may have changed too much."""
-REST: Final = 9
-"""After an answer, no question is answered for this many times its duration: decisions need the processor."""
+PAUSE_FACTOR: Final = 9
+"""The pause after an answer, as a multiple of its duration: decisions need the processor."""
 
 FORECAST_SECONDS: Final = 2.0
 """Seconds after which the forecast makes no further decision: the preview service waits for five."""
@@ -30,7 +30,7 @@ LOG_PAUSE: Final = 60.0
 """Seconds after an error in which no other error is logged."""
 
 RECEIVE_SECONDS: Final = 2.0
-"""Maximum time in which a client sends its question: no other question is answered meanwhile."""
+"""Maximum time in which a client must send its question: no other question is answered meanwhile."""
 
 _log = logging.getLogger("placement")
 
@@ -40,8 +40,8 @@ class _UnavailableError(Exception):
 
 
 @dataclass(slots=True)
-class Answers:
-    """A WSGI application.
+class AnswerApp:
+    """A WSGI application that answers whether a job would start now.
 
     Args:
         scene: Returns the inputs of the last decision; None if this replica does not lead.
@@ -55,7 +55,7 @@ class Answers:
     _next_log: float = field(default=0.0, init=False)  # no error is logged before this time
 
     def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
-        """Answers a request: 400 if the body is not a job, 503 if there is no answer now."""
+        """Answers a request: with status 400 if the body is not a job, with 503 if there is no answer now."""
         try:
             status, body = HTTPStatus.OK, as_json(self._answer(environ))
         except _UnavailableError as error:
@@ -90,7 +90,7 @@ class Answers:
                 return answer_for(scene, pods, lambda: time.monotonic() - began < FORECAST_SECONDS)
             finally:  # an error can take as long as an answer
                 ended = time.monotonic()
-                self._next_answer = ended + REST * (ended - began)
+                self._next_answer = ended + PAUSE_FACTOR * (ended - began)
         finally:
             self._lock.release()
 

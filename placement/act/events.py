@@ -22,8 +22,8 @@ from placement.decide.plan import Waiting
 from placement.messages import EventReason
 from placement.observe.model import COMPONENT, JobKey, Pod
 
-# An Event with the same text is repeated after the first time. An Event with a new text follows the last
-# Event after the second time at the earliest.
+# After `REPEAT`, an Event with the same text is written again. An Event with another text is written `PAUSE`
+# after the last Event at the earliest.
 REPEAT: Final = timedelta(minutes=30)
 PAUSE: Final = timedelta(minutes=1)
 GRACE: Final = timedelta(seconds=5)  # a younger job gets no Event: its pods may not all exist yet

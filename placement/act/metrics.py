@@ -14,7 +14,7 @@ SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 
 
 class Metrics:
-    """The metrics of one loop. `Passes` increases the public counters."""
+    """The metrics of one loop. `PassRunner` increases the public counters."""
 
     def __init__(self) -> None:
         """Creates each metric with all its labels and the value zero, so that rates have a first value."""
@@ -22,14 +22,14 @@ class Metrics:
         common: dict[str, Any] = {"namespace": PREFIX, "registry": self.registry}
         self._waiting = Gauge("waiting_jobs", "Jobs that wait; from the leader only.", ["reason"], **common)
         self._oldest = Gauge(
-            "oldest_wait_seconds", "How long the oldest of them waits; from the leader only.", **common
+            "oldest_wait_seconds", "How long the oldest waiting job waits; from the leader only.", **common
         )
         self._unsettled = Gauge(
             "unsettled_jobs", "Jobs that were admitted and lack a node for some worker.", **common
         )
         self._units = Gauge(
             "node_groups",
-            "Units by the number of nodes that a job can have, and state.",
+            "Units, by the number of their nodes that a job can have, and by state.",
             ["nodes", "state"],
             **common,
         )
@@ -40,17 +40,17 @@ class Metrics:
             **common,
         )
         self._leader = Gauge("leader", "1 while this replica holds the Lease.", **common)
-        self._decided = Gauge("last_decision_timestamp_seconds", "When it last decided, Unix time.", **common)
+        self._decided = Gauge("last_decision_timestamp_seconds", "Unix time of the last decision.", **common)
         self._seconds = Histogram("decision_seconds", "Time of a decision.", buckets=SECONDS, **common)
         self.openings = Counter("openings", "Jobs that were admitted.", **common)
-        self.deletions = Counter("deletions", "Workers deleted to be recreated.", **common)
+        self.deletions = Counter("deletions", "Workers that were deleted and are recreated.", **common)
         self.preemptions = Counter("preemptions", "Jobs that were preempted.", **common)
         self._moved = Counter(
             "node_losses", "Jobs that left a failed node, by what they did.", ["how"], **common
         )
         for event_reason in (EventReason.MOVED, EventReason.RESTARTED):
             self._moved.labels(event_reason.lower())
-        self._failures = Counter("failures", "What failed, by kind.", ["kind"], **common)
+        self._failures = Counter("failures", "Errors, by kind.", ["kind"], **common)
         for reason in Reason:
             self._waiting.labels(reason)
         for kind in ("watch", "write", "decision"):

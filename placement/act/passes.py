@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from placement.act.metrics import Metrics
 
 WRITERS: Final = 8  # parallel writes for one job: 64 writes of 20 ms take more than a second otherwise
-NEEDED: Final = 3  # the number of copies that every decision needs; they are the first ones
+NEEDED_COPIES: Final = 3  # the number of copies that every decision needs; they are the first ones
 
 _log = logging.getLogger("placement")
 
 
 @dataclass(slots=True)
-class Passes:
+class PassRunner:
     """Runs the passes of the loop."""
 
     api: RestApi  # the client for writes
@@ -65,7 +65,7 @@ class Passes:
     scene: Scene | None = field(default=None, init=False)
 
     def __call__(self) -> float:
-        """Runs a pass; returns the seconds until the next one."""
+        """Runs a pass; returns the seconds until the next pass."""
         if not self.is_fresh():
             return self.interval * jitter()
         deadline = time.monotonic() + self.longest
@@ -103,7 +103,7 @@ class Passes:
             copy.check()
         if any(copy.stale_reason for copy in self.copies):
             self.metrics.count_failure("watch")
-        is_blind = any(copy.stale_reason for copy in self.copies[:NEEDED])
+        is_blind = any(copy.stale_reason for copy in self.copies[:NEEDED_COPIES])
         return not is_blind and all(copy.wait(0) or copy.stale_reason for copy in self.copies)
 
     def set_leader(self, leader: bool) -> None:  # noqa: FBT001 - the loop calls it back
@@ -113,7 +113,7 @@ class Passes:
             self._memory, self.scene = Memory(), None
 
     def _decide(self) -> Decision:
-        stale_reason = next((copy.stale_reason for copy in self.copies[NEEDED:] if copy.stale_reason), "")
+        stale_reason = next(filter(None, (copy.stale_reason for copy in self.copies[NEEDED_COPIES:])), "")
         nodes, pods, ended, *claims = (copy.items() for copy in self.copies)
         inventory = Inventory(*claims, stale_reason=stale_reason)
         by_name = {name: node for (_, name), node in nodes.items()}
@@ -152,7 +152,7 @@ class Passes:
 
     @contextlib.contextmanager
     def _handle_refusal(self, job: Job) -> Iterator[None]:
-        """Runs the writes for one job. If the API server refuses one, the job backs off and holds no unit."""
+        """Runs the writes for a job. If the API server refuses a write, the job backs off, without a unit."""
         try:
             yield
         except ApiError as error:
@@ -168,7 +168,7 @@ class Passes:
 
         def pin(pod: Pod, plan: Mapping[int, str]) -> list[Object]:
             unit = opening.blocks[blocks[pod.uid]]
-            return write.pin(pod, job.place.unit, unit, write.note_of(now, plan))
+            return write.pin_operations(pod, job.place.unit, unit, write.opened_value(now, plan))
 
         def remove_gate(pod: Pod) -> Pod | None:
             is_unpinned = pod.uid in blocks and pod.opened is None
@@ -190,7 +190,7 @@ class Passes:
         self.reporter.write(job, EventReason.ADMITTED, text, now)
 
     def _write_pods(self, write_pod: Callable[[Pod], Pod | None], pods: Iterable[Pod]) -> dict[str, Pod]:
-        """Writes several pods in parallel, and remembers those that were written, even if others fail.
+        """Writes pods in parallel; returns the written pods by uid. They are remembered even if others fail.
 
         Raises:
             ApiError: A write failed. Writes that had not begun were cancelled.
@@ -218,7 +218,7 @@ class Passes:
         _log.warning("%s", messages.about(shown(deletion.job.key), deletion.why))
 
         def delete_pod(pod: Pod) -> Pod | None:
-            """Deletes a pod; one that has started only if its job leaves a failed node or is preempted."""
+            """Deletes a pod; a started pod only if its job leaves a failed node or is preempted."""
             if preemptor and not write.is_unchanged(self.api, pod):
                 return None
             if event_reason:

@@ -5,8 +5,8 @@ admission.
 
 1. The first worker of the job gets its pin, and in the same patch the annotation `OPENED`. The pin is a node
    selector on the unit's label. The annotation has the time and the plan: the unit of each other block. If
-   there are more than `placement.decide.plan.MOST_PLANNED` blocks, more workers get parts of the plan. 2.
-   After that, the gate of every pod of the job is removed, and in the same patch the other workers get their
+   there are more than `placement.decide.plan.MOST_PLANNED` blocks, more workers get parts of the plan.
+2. After that, the gate of every pod of the job is removed, and in the same patch the other workers get their
    pins.
 
 Every write tests the pod's uid, so that it cannot change a newer pod of the same name. A write tests only
@@ -27,17 +27,17 @@ from placement.observe.model import Pod
 from placement.observe.read import read_pod
 
 
-def path_of(pod: Pod) -> str:
+def pod_path(pod: Pod) -> str:
     """Returns the path of a pod in the API."""
     return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
 
 
-def note_of(now: datetime, plan: Mapping[int, str]) -> str:
+def opened_value(now: datetime, plan: Mapping[int, str]) -> str:
     """Returns the value of the annotation `OPENED`: the time, and the planned units of other blocks."""
     return " ".join([stamp(now), *(f"{block}={unit}" for block, unit in plan.items())])
 
 
-def pin(pod: Pod, key: str, unit: str, annotation: str) -> list[Object]:
+def pin_operations(pod: Pod, key: str, unit: str, annotation: str) -> list[Object]:
     """Returns the operations that pin a pod to its unit by a node label, and add the annotation `OPENED`.
 
     They fail if the pod's node selector has changed: another leader may have pinned the pod.
@@ -79,25 +79,25 @@ def patch(api: RestApi, pod: Pod, operations: list[Object]) -> Pod | None:
     if not operations:
         return pod
     uid_test: Object = {"op": "test", "path": "/metadata/uid", "value": pod.uid}
-    return read_pod(api.patch(path_of(pod), [uid_test, *operations]))
+    return read_pod(api.patch(pod_path(pod), [uid_test, *operations]))
 
 
 def is_unchanged(api: RestApi, pod: Pod) -> bool:
     """Returns whether the facts about a pod on which a deletion depends are still true on the API server."""
-    raw = api.get(path_of(pod))
+    raw = api.get(pod_path(pod))
     current = read_pod(raw) if raw else None
     facts = attrgetter("uid", "node", "opened", "on_failure", "priority")
     return current is not None and facts(current) == facts(pod)
 
 
 def evict(api: RestApi, pod: Pod, *, at_once: bool) -> None:
-    """Deletes a pod on a failed node, or of a preempted job; with ``at_once``, without a grace period.
+    """Deletes a pod that is on a failed node or is preempted; with ``at_once``, without a grace period.
 
     Raises:
         ConflictError: The pod was replaced.
         ApiError: The pod cannot be deleted.
     """
-    api.delete(path_of(pod), {"uid": pod.uid}, grace_seconds=0 if at_once else None)
+    api.delete(pod_path(pod), {"uid": pod.uid}, grace_seconds=0 if at_once else None)
 
 
 def delete(api: RestApi, pod: Pod) -> bool:
@@ -109,10 +109,10 @@ def delete(api: RestApi, pod: Pod) -> bool:
         ConflictError: The pod was replaced.
         ApiError: The pod cannot be deleted.
     """
-    raw = api.get(path_of(pod))
+    raw = api.get(pod_path(pod))
     current = raw and read_pod(raw)
     if not current or current.uid != pod.uid or current.started or current.opened is None:
         return False
     patch(api, current, gate_removal(current))
-    api.delete(path_of(pod), {"uid": pod.uid})
+    api.delete(pod_path(pod), {"uid": pod.uid})
     return True

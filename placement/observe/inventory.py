@@ -39,7 +39,7 @@ class DeviceClass(NamedTuple):
     """A DeviceClass."""
 
     conditions: Conditions  # the conditions that its devices meet
-    resource: str  # the extended resource that it serves; empty for none
+    resource: str  # the extended resource that it serves; empty if it serves none
     created: str  # the creation time as the API server writes it
     fault: Fault | None  # why its selectors cannot be read
 
@@ -49,7 +49,7 @@ class Request:
     """A request for devices in a ResourceClaim."""
 
     device_class: str
-    conditions: Conditions  # conditions that each device must meet, besides the conditions of the class
+    conditions: Conditions  # conditions that each device must meet, in addition to those of the class
     count: int  # the number of devices; 0 for all that match
     fault: Fault | None  # why it cannot be read: a selector, or ``firstAvailable``
 
@@ -59,8 +59,8 @@ class Claim(NamedTuple):
 
     requests: tuple[Request, ...]  # empty if devices are already allocated, or if no pod owns it
     fault: Fault | None  # why its requests are not stored
-    mode: int  # the node config in its parameters for the Neuron driver; 0 for none
-    owner: str  # the uid of the pod for which it was created; empty for one that a user created
+    mode: int  # the node config in its parameters for the Neuron driver; 0 if they have none
+    owner: str  # the uid of the pod for which it was created; empty if a user created it
     devices: tuple[tuple[str, str, str], ...]  # driver, pool and name of each device that is allocated
     users: tuple[str, ...]  # the uids of the pods that may use these devices
     extended: bool  # whether the scheduler created it for a pod's requests of extended resources
@@ -89,7 +89,7 @@ def key_of(driver: str, pool: str, name: str) -> str:
 
 
 def read_slice(raw: Object) -> Slice | None:
-    """Returns a slice; None if its devices belong to no single node: only the scheduler handles those."""
+    """Returns a slice; None if it does not belong to one node: only the scheduler handles such slices."""
     spec = raw.get("spec") or {}
     if not spec.get("nodeName"):
         return None

@@ -22,7 +22,8 @@ from placement import messages
 COMPONENT: Final = "ultraserver-placement"
 # The label of every namespace whose value is the namespace's name.
 NAMESPACE: Final = "kubernetes.io/metadata.name"
-# A host port is a resource whose name is this text and the port. The text alone stands for too many ports.
+# A host port is a resource whose name is this text and the port. The text alone stands for all host ports of
+# a pod that has more than `MOST_PORTS`. It keeps later pods with host ports off the node.
 PORT: Final = "host port"
 # Labels by which the table's anti-affinity selects pods; they are stored for every pod.
 MARKS: Final = frozenset(
@@ -59,7 +60,7 @@ class Kind(NamedTuple):
         return 1 <= size <= self.most if self.most else size == self.nodes
 
     def needed(self, size: int) -> int:
-        """Returns the size of the units that a block holds alone: 1 if other jobs may share its nodes."""
+        """Returns how many nodes a block needs for itself. Blocks that need 1 may share a node."""
         if self.shared:
             return 1
         return max(size, 2) if self.most else size
@@ -101,7 +102,7 @@ class Units:
         return type(self)(kinds, self.devices | other.devices, other.guarantees)
 
     def kind(self, place: Place) -> Kind:
-        """Returns the kind of a job's units; for an unknown label, one with units as large as its blocks."""
+        """Returns the kind of a job's units; for an unknown label, units as large as its blocks."""
         return self.kinds.get(place.unit, Kind(place.size))
 
     def of(self, key: str) -> Kind:
@@ -125,8 +126,8 @@ class Units:
 UNITS: Final = Units({keys.SERVER_4: Kind(4), keys.SERVER_2: Kind(2), keys.HOSTNAME: Kind(1)})
 
 
-class _Values:
-    """Describes `Fault` to pydantic, which reads snapshots: it does not know the unpacked tuple."""
+class _FaultSchema:
+    """Describes `Fault` to pydantic, which reads snapshots, but does not support unpacked tuples."""
 
     def __get_pydantic_core_schema__(self, _source: object, schema_of: Callable[[object], Any]) -> Any:  # noqa: ANN401 - pydantic's
         return schema_of(tuple[str | int, ...])
@@ -135,14 +136,14 @@ class _Values:
 # The maximum count of a guarantee: more units than a cluster has.
 MOST_GUARANTEED: Final = 100_000
 # The modes of a family that is switched off. YAML reads `off` without quotes as false.
-OFF: Final = ("off", False)
+OFF_MODES: Final = ("off", False)
 # The namespace and the job label of a job. A pod without the label is a job of its own, named ``pod/NAME``.
 JobKey = tuple[str, str]
-# For each node that has holders: the jobs, each with the size of the unit that it needs for itself.
+# For each node that has holders: the jobs, each with the number of nodes that it needs for itself.
 Holders = Mapping[str, Mapping[JobKey, int]]
 # Why an object cannot be read or compared: a key of `placement.messages.FAULTS`, and the values of its text.
-Fault = Annotated[tuple[str, *tuple[object, ...]], _Values()]
-# Attributes of devices with their values. An attribute has a domain and a name; ``driver`` is one, too.
+Fault = Annotated[tuple[str, *tuple[object, ...]], _FaultSchema()]
+# Attributes of devices with their values. The key is a domain and a name, or ``driver``.
 Conditions = frozenset[tuple[str, str | int | bool]]
 
 
@@ -159,7 +160,7 @@ def units_of(families: Iterable[Mapping[str, Any]], guarantees: Iterable[Mapping
     Raises:
         ValueError: A family or a guarantee cannot be read.
     """
-    enabled_families = [family for family in families if family.get("mode") not in OFF]
+    enabled_families = [family for family in families if family.get("mode") not in OFF_MODES]
     try:
         kinds = {key: kind for family in enabled_families for key, kind in _kinds(family)}
         devices = frozenset(name for family in enabled_families for name in family.get("wholeNode", ()))
@@ -366,12 +367,12 @@ class Pod:
     apart: tuple[Apart, ...] = ()  # its required anti-affinity
     node: str = ""  # the node to which it is bound
     opened: datetime | None = None  # when the program pinned it
-    plan: str = ""  # the planned units of other blocks, as `placement.act.write.note_of` writes them
+    plan: str = ""  # the planned units of other blocks, as `placement.act.write.opened_value` writes them
     started: bool = False  # whether any container ever ran
     deleting: bool = False
     priority: int = 0
     on_failure: str = ""  # what the job does if a node fails: "move", "restart", or wait if empty
-    limit: timedelta | None = None  # its maximum run time, by annotation or deadline
+    limit: timedelta | None = None  # its maximum run time, from its annotation or deadline
     created: datetime = datetime.min  # noqa: DTZ901 - replaced by every reader; sorts first
     gated: bool = field(init=False, compare=False)  # whether it waits for the program
     key: JobKey = field(init=False, compare=False)  # its job; for a pod without a job, the pod itself

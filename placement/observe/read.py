@@ -50,20 +50,20 @@ from placement.observe.model import (
     shared,
 )
 
-ENDED: Final = ("Succeeded", "Failed")
+ENDED_PHASES: Final = ("Succeeded", "Failed")
 """The phases of pods that no longer use their nodes."""
 
 # The queries of two lists of pods: the pods that have not ended, and the pods of jobs that have ended.
-LIVE: Final = "fieldSelector=status.phase!%3DSucceeded%2Cstatus.phase!%3DFailed"
-OVER: Final = f"labelSelector={JOB}&fieldSelector=status.phase!%3DPending%2Cstatus.phase!%3DRunning"
+LIVE_QUERY: Final = "fieldSelector=status.phase!%3DSucceeded%2Cstatus.phase!%3DFailed"
+ENDED_QUERY: Final = f"labelSelector={JOB}&fieldSelector=status.phase!%3DPending%2Cstatus.phase!%3DRunning"
 
-CHOICES: Final = ("move", "restart")
-"""The values of the annotation for the failure of a node. Without the annotation, the job waits."""
+FAILURE_CHOICES: Final = ("move", "restart")
+"""The values of the annotation `ON_NODE_FAILURE`, except ``wait``, which is the default."""
 
 _KINDS: Final = ("matchExpressions", "matchFields")
 """The keys of a node selector term that have expressions."""
 
-CORE: Final = DEVICES | {"cpu", "memory", "ephemeral-storage"}
+CORE_RESOURCES: Final = DEVICES | {"cpu", "memory", "ephemeral-storage"}
 """The only resources that are stored for a pod that requests too many different resources."""
 
 _apart_terms: WeakValueDictionary[tuple[Any, ...], Apart] = WeakValueDictionary()
@@ -89,7 +89,7 @@ def read_node(raw: Object) -> Node:
 def read_pod(raw: Object) -> Pod | None:
     """Returns a pod; None if it has ended."""
     metadata, spec, status = (raw.get(part) or {} for part in ("metadata", "spec", "status"))
-    if status.get("phase") in ENDED:
+    if status.get("phase") in ENDED_PHASES:
         return None
     gates = tuple(gate.get("name", "") for gate in spec.get("schedulingGates") or ())
     labels: Mapping[str, str] = metadata.get("labels") or {}
@@ -128,7 +128,7 @@ def read_pod(raw: Object) -> Pod | None:
         started=_started(status),
         deleting=bool(metadata.get("deletionTimestamp")),
         priority=spec.get("priority") or 0,
-        on_failure=choice if choice in CHOICES else "",
+        on_failure=choice if choice in FAILURE_CHOICES else "",
         limit=_limit(annotations, spec) if place else None,
         created=time_of(metadata.get("creationTimestamp")) or datetime.fromtimestamp(0, UTC),
     )
@@ -137,7 +137,7 @@ def read_pod(raw: Object) -> Pod | None:
 def read_ended(raw: Object) -> Ended | None:
     """Returns the job and number of a worker that has ended; None for other pods and for deleted pods."""
     metadata = raw.get("metadata") or {}
-    if (raw.get("status") or {}).get("phase") not in ENDED or metadata.get("deletionTimestamp"):
+    if (raw.get("status") or {}).get("phase") not in ENDED_PHASES or metadata.get("deletionTimestamp"):
         return None
     try:
         place, number = read_place(raw)
@@ -181,8 +181,8 @@ def read_demand(spec: Object, status: Object | None = None, *, conditions: bool 
     )
     resources = {name: amount for name, amount in requests(spec, status).items() if amount}
     if len(resources) > MOST_RESOURCES:  # no node has this many resources
-        resources = {name: amount for name, amount in resources.items() if name in CORE}
-    resources |= ports(spec)
+        resources = {name: amount for name, amount in resources.items() if name in CORE_RESOURCES}
+    resources |= host_ports(spec)
     return shared(Demand(conditions_spec.get("nodeSelector") or {}, terms, tolerations, resources))
 
 
@@ -256,8 +256,8 @@ def _limit_fault(spec: Object, metadata: Object, gates: tuple[str, ...]) -> Faul
     return ("claims", claims) if claims > MOST_CLAIMS else None
 
 
-def ports(spec: Object) -> dict[str, int]:
-    """Returns the host ports of a pod as resources: a node has each port once. Addresses are ignored."""
+def host_ports(spec: Object) -> dict[str, int]:
+    """Returns the host ports of a pod as resources that a node has once. Addresses are ignored."""
     init = spec.get("initContainers") or ()
     sidecars = [container for container in init if container.get("restartPolicy") == "Always"]
     resources = {
@@ -305,7 +305,7 @@ def _expressions(items: Iterable[Object] | None) -> tuple[Expression, ...]:
 
 
 def _pinned(annotations: Object, place: Place | None, spec: Object) -> tuple[datetime | None, str]:
-    """Returns when the program pinned a pod, and the plan in the same annotation; None if it did not.
+    """Returns when the program pinned a pod, or None if it did not, and the plan in the same annotation.
 
     The program writes the pin and the annotation in one patch. So an annotation without a pin, or on a pod of
     another placer, is not from the program.
@@ -321,7 +321,7 @@ def _pinned(annotations: Object, place: Place | None, spec: Object) -> tuple[dat
 
 
 def _limit(annotations: Object, spec: Object) -> timedelta | None:
-    """Returns the maximum run time of a pod, by the annotation or, without it, by its deadline."""
+    """Returns the maximum run time of a pod, from its annotation or, without annotation, its deadline."""
     if limit := duration(annotations.get(TIME_LIMIT)):
         return limit
     seconds = spec.get("activeDeadlineSeconds")

@@ -31,7 +31,7 @@ _COMPARISON: Final = re.compile(
 
 
 def parse_selectors(selectors: Iterable[Object]) -> tuple[Conditions, Fault | None]:
-    """Returns the conditions of selectors; if one is not supported, a condition on the driver and a fault."""
+    """Returns the conditions of selectors. For an unsupported selector: at most the driver's, and a fault."""
     texts = [(selector.get("cel") or {}).get("expression") or "" for selector in selectors]
     conditions = [_compared(text) for text in texts]
     if None in conditions:

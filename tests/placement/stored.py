@@ -10,7 +10,7 @@ from contract.keys import GATE, HOSTNAME, SERVER_2, SERVER_4
 from kube.api import Object
 from placement.act.events import Reporter
 from placement.act.metrics import Metrics
-from placement.act.passes import Passes
+from placement.act.passes import PassRunner
 from placement.decide.plan import Tuning
 from placement.observe.inventory import READERS
 from placement.observe.read import read_ended, read_node, read_pod
@@ -154,7 +154,7 @@ class Program:
     def __init__(self, api: FakeApi, **changes: Any) -> None:
         self.api, self.clock, self.metrics = api, Clock(), Metrics()
         self.nodes, self.pods, self.ended, self.claims = views(api)
-        self.run = Passes(
+        self.run = PassRunner(
             *(api, (self.nodes, self.pods, self.ended, *self.claims), Tuning(), watch_units(None).refresh),
             *(Reporter(api, "one"), self.metrics, self.clock),
             **changes,

@@ -14,7 +14,7 @@ from tests.docs.tables import meanings
 ERROR = ValueError("e")
 RETAKE = "take a snapshot with `kubectl ultraserver snapshot`, and do not change it"
 DISAGREE = "its workers have different placement annotations"
-DELETE = "delete those of other jobs"
+DELETE = "delete the workers of other jobs"
 COMPARED = "at most 1000 are compared at a time; use fewer, or wait until earlier jobs start"
 FEWER = "use fewer workers, or lower a guarantee"
 PARTS = "at most 200 parts of 4096 characters are compared"
@@ -152,8 +152,7 @@ CONSTANTS = {
     "template": "ResourceClaimTemplate {}",
     "device_class": "DeviceClass {}",
     "no_job_label": (
-        "{} has the gate ultraserver-webhook.io/whole-job but no job label: delete it, so that it is "
-        "recreated"
+        "{} has the gate ultraserver-webhook.io/whole-job but no job label: delete the pod to recreate it"
     ),
     "other_placer": (
         "{} has the gate ultraserver-webhook.io/whole-job, but its annotation has {}: remove the gate"

@@ -15,7 +15,7 @@ import pytest
 from contract.keys import ON_NODE_FAILURE, OPENED, SERVER_4
 from kube.api import ApiError, ConflictError, ForbiddenError
 from placement.act.events import PAUSE, PER_NAMESPACE, PER_PASS, REPEAT
-from placement.act.write import delete, gate_removal, note_of, patch, pin
+from placement.act.write import delete, gate_removal, opened_value, patch, pin_operations
 from placement.decide.decide import Scene
 from placement.decide.plan import FIRST_PAUSE
 from placement.observe.model import UNITS, Guarantee, Kind, Units
@@ -561,7 +561,7 @@ def test_a_pod_without_any_selector_can_be_pinned(api: FakeApi) -> None:
     raw = copy.deepcopy(worker("a", 0, 4))
     del raw["spec"]["nodeSelector"]
     pod = stored(api, raw)
-    pinned = patch(api, pod, pin(pod, SERVER_4, "us-02", note_of(NOW, {})))
+    pinned = patch(api, pod, pin_operations(pod, SERVER_4, "us-02", opened_value(NOW, {})))
     assert pinned
     assert (pinned.pin, pinned.opened) == ("us-02", NOW)
 

@@ -8,7 +8,7 @@ from typing import Any
 from contract.keys import GATE, HOSTNAME, NODE_IDS, SERVER_2, SERVER_4
 from contract.place import Place, Placer
 from placement import messages
-from placement.act.write import note_of
+from placement.act.write import opened_value
 from placement.decide.believe import unexamined
 from placement.decide.cluster import shown
 from placement.decide.decide import Scene
@@ -169,7 +169,7 @@ def patches(opening: Opening) -> list[tuple[Pod, str, str, bool]]:
 
     A pod that is not the first has one write for both.
     """
-    first = {pod.uid: note_of(NOW, plan).partition(" ")[2] for pod, plan in opening.plans}
+    first = {pod.uid: opened_value(NOW, plan).partition(" ")[2] for pod, plan in opening.plans}
     late = {member.pod.uid for member in opening.job.unpinned_workers} - first.keys()
     return [(pod, opening.blocks[pod.block], first[pod.uid], False) for pod, _ in opening.plans] + [
         (pod, opening.blocks[pod.block] if pod.uid in late else "", "", True)

@@ -17,7 +17,7 @@ from contract.keys import NEURON, OPENED, PLACE, SERVER_4
 from kube import metrics
 from kube.metrics import Server, serve
 from placement.act import answers
-from placement.act.answers import PATH, Answers
+from placement.act.answers import PATH, AnswerApp
 from placement.decide.answer import answer_for, pods_of
 from placement.decide.decide import Scene
 from placement.decide.plan import Failure, Memory, Tuning
@@ -56,8 +56,8 @@ class Placement:
 
 @pytest.fixture
 def placement(monkeypatch: pytest.MonkeyPatch) -> Iterator[Placement]:
-    monkeypatch.setattr(answers, "REST", 0)
-    app = Answers(lambda: made.scene, lambda: made.now)
+    monkeypatch.setattr(answers, "PAUSE_FACTOR", 0)
+    app = AnswerApp(lambda: made.scene, lambda: made.now)
     server = serve("127.0.0.1", 0, CollectorRegistry(), {PATH: app})
     made = Placement(server)
     yield made
@@ -174,7 +174,7 @@ def test_a_question_that_is_wrong_is_400(placement: Placement) -> None:
 def test_answers_leave_the_processor_to_decisions(
     placement: Placement, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answers, "REST", 10**9)
+    monkeypatch.setattr(answers, "PAUSE_FACTOR", 10**9)
     assert fit(placement).status_code == 200
     busy = fit(placement)
     assert (busy.status_code, "try again in" in busy.get_json()["error"]) == (503, True)
@@ -183,7 +183,7 @@ def test_answers_leave_the_processor_to_decisions(
 def test_a_peer_that_sends_nothing_keeps_no_other_one_from_its_answer(
     placement: Placement, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answers, "REST", 10**9)
+    monkeypatch.setattr(answers, "PAUSE_FACTOR", 10**9)
     monkeypatch.setattr(metrics.ConnectionHandler, "timeout", 0.1)
     with socket.create_connection(("127.0.0.1", int(placement.url.rpartition(":")[2])), timeout=3) as peer:
         peer.sendall(b"POST /v1/fit HTTP/1.1\r\nContent-Length: 9\r\n\r\n")
@@ -195,7 +195,7 @@ def test_a_question_that_fails_costs_its_peer_the_same_pause(
     placement: Placement, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Questions whose last Pod is invalid took all of the program's time."""
-    monkeypatch.setattr(answers, "REST", 10**9)
+    monkeypatch.setattr(answers, "PAUSE_FACTOR", 10**9)
     with pytest.raises(ValueError, match="it cannot be decided"):
         ask_placement(placement.url, b'{"sets": 1, "pods": [{}]}')
     with pytest.raises(NoAnswerError, match="try again in"):
