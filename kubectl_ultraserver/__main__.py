@@ -182,11 +182,11 @@ def preview_command(
 @click.option(
     "--job", callback=_job_reference, help="Show only UltraServers that this job (NAME or KIND/NAME) holds."
 )
-@click.option("--free", is_flag=True, help="Show only UltraServers of which all usable nodes are free.")
+@click.option("--free", is_flag=True, help="Show only UltraServers that one job could get as a whole.")
 @click.option(
     "--broken",
     is_flag=True,
-    help="Show only UltraServers with a node that is not Ready, cordoned or missing.",
+    help="Show only UltraServers with too few nodes that exist, are Ready and are not cordoned.",
 )
 @_output_option
 @with_lister
@@ -271,9 +271,9 @@ def snapshot_command(lister: Lister, *, hide_names: bool) -> None:
 @_output_option
 @with_lister
 def check(lister: Lister, output_format: str, *, pre: bool) -> NoReturn:
-    """Check an installation or, with --pre, whether a cluster is ready for one.
+    """Check an installation or, with --pre, whether a cluster is ready for an installation.
 
-    The exit code is 0 if every check passes or warns, 1 if one fails, 2 if the API server does not answer.
+    The exit code is 1 if a check fails, 2 if the API server does not answer, and otherwise 0.
     """
     with suppress(ForbiddenError):
         lister.api.get("/version")  # raises if the API server does not answer

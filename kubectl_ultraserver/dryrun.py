@@ -1,7 +1,7 @@
 """Explains why the API server would store another object than the installation's preview. Pure.
 
-Rules and selectors of webhooks are evaluated here as the API server does. Match conditions (CEL) are not, and
-whether the webhook answered is not known here. In these cases, the text names all possible reasons.
+This module evaluates rules and selectors of webhooks as the API server does. It does not evaluate match
+conditions (CEL), and does not know whether the webhook answered. So the text names all possible reasons.
 """
 
 import json
@@ -19,7 +19,7 @@ from kubectl_ultraserver.findings import Finding
 from kubectl_ultraserver.objects import NAME, at, labels, map_at, maps_at, name_of, templates, text_at, unmet
 
 RECORDS: Final = (ADDED, ADDED_TO_POD)
-"""The annotations that name the revision of the table by which the webhook added something."""
+"""The annotations with the revision of the table from which the webhook added something."""
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,11 @@ class DryRun:
 
     Attributes:
         answer: The preview service's answer.
-        resource: Group and plural name of its kind; empty if the API server does not serve the kind.
+        resource: Group and plural name of the object's kind; empty if the API server does not serve the kind.
         stored: The object as it would be stored; None if it is refused.
-        refusal: Why it is refused.
+        refusal: Why the object is refused; empty if it would be stored.
         registrations: All MutatingWebhookConfigurations; None if the user may not read them.
-        namespace_object: Its Namespace; empty if the user may not read it.
+        namespace_object: The object's Namespace; empty if the user may not read it.
     """
 
     answer: Object
@@ -75,7 +75,7 @@ class DryRun:
         )
 
     def exclusion(self, hook: Object) -> str:
-        """Returns which selector of a webhook excludes the object; empty if no selector is known to do so."""
+        """Returns which selector of a webhook excludes the object; empty if none is known to exclude it."""
         where = f"namespace {self.namespace}"
         selections = (
             ("namespaceSelector", where, self.namespace_object),
@@ -149,7 +149,7 @@ def _explain_hook(dry: DryRun, hook: Object, effect: str) -> Finding:
 
 
 def table_revisions(dry: DryRun) -> set[str]:
-    """Returns the revisions of the tables in the records that the webhook wrote, which may be none."""
+    """Returns the revisions of the tables in the records that the webhook wrote in this dry run."""
     received_tables, stored_tables = (
         {table for pod in templates(obj) for key in RECORDS if (table := _revision(pod, key))}
         for obj in (dry.received, dry.stored)
@@ -186,7 +186,7 @@ def stored_differences(dry: DryRun) -> Iterator[str]:
 
 
 def _contains(value: Any, expected: Any) -> bool:  # noqa: ANN401 - JSON
-    """Returns whether a value contains the expected one; the API server may have added its defaults."""
+    """Returns whether a value contains the expected value; the API server may have added its defaults."""
     if isinstance(expected, dict) and isinstance(value, dict):
         return all(_contains(value.get(key), part) for key, part in expected.items() if key not in RECORDS)
     if isinstance(expected, list) and isinstance(value, list):

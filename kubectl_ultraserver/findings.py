@@ -57,12 +57,12 @@ class Case:
         fleet: The nodes and pods of the cluster.
         namespace_object: The job's Namespace.
         events: Events about the job and its pods.
-        registration: The MutatingWebhookConfiguration for jobs of this kind; None if there is none.
-        rules: The ConfigMap with the rule table; None if there is none.
+        registration: The MutatingWebhookConfiguration for jobs of this kind; None if it does not exist.
+        rules: The ConfigMap with the rule table; None if it does not exist.
         answer: The preview service's answer about a job that the webhook did not change;
             empty for other jobs.
         no_preview_reason: Why the preview service does not answer; empty if it answers.
-        lease: The Lease of the placement program; None if there is none.
+        lease: The Lease of the placement program; None if it does not exist.
         workloads: Kueue's Workloads in the namespace.
         has_kueue: Whether the API server serves Kueue's API.
         ended_workers: The workers of all jobs that have ended.
@@ -143,7 +143,7 @@ class Case:
         return tuple(sorted(workers, key=lambda pod: (pod.job, pod.number, pod.name)))
 
     def problem(self, pod: Pod) -> str:
-        """Returns why a pod cannot be placed, even if its placement annotation is ignored; else empty."""
+        """Returns why a pod cannot be placed, even if its annotation is ignored; empty if it can."""
         return self.fleet.belief.with_claims(pod).problem
 
     @cached_property
@@ -163,7 +163,7 @@ class Case:
 
     @cached_property
     def place(self) -> Place | None:
-        """The placement annotation of the job's pods or templates; None if the webhook added none."""
+        """The placement annotation of the job's pods or templates; None if they have no annotation."""
         places = (_placement_of(raw) for raw in (*self.pods, *templates(self.job)))
         return next((place for place in places if place), None)
 
@@ -187,7 +187,7 @@ class Case:
         return True in (at(self.job, "spec", "suspend"), at(self.job, "spec", "runPolicy", "suspend"))
 
     def events_about(self, names: Iterable[str], *, component: str = "") -> Iterator[Object]:
-        """Yields the last Event of each reason about the objects: warnings, or all of ``component``."""
+        """Yields the last Event of each reason about the objects: warnings, or all from ``component``."""
         objects = set(names)
         last_events: dict[tuple[str, str], Object] = {}
         for event in sorted(self.events, key=_event_time):

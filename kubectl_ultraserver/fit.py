@@ -27,7 +27,7 @@ class Fit(NamedTuple):
         units: The units that the job would get or, if another placer chooses them, could get.
         text: A sentence with these units, or with the reason why the job would wait.
         details: For each unit that the job does not get, the reason; and what could not be read.
-        pods: The job's workers, which the prediction for the next job of the same preview counts.
+        pods: The job's workers, which the prediction for the next job of the same preview includes.
     """
 
     fits: bool

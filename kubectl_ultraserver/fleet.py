@@ -52,7 +52,7 @@ class Fleet:
     def claimed_configs(self, pod: Pod) -> dict[str, int]:
         """Returns the node config of each device claim of a pod, by the name of the claim or its template.
 
-        The node config is 0 if the claim has none.
+        A claim without a node config has 0.
         """
         configs = dict[str, int]()
         for template, name in pod.claims:
@@ -93,7 +93,7 @@ class Fleet:
 
     @cached_property
     def holders_by_node(self) -> dict[str, dict[str, list[Member]]]:
-        """The holders of each node, and the pods of each holder, that the placement program would count.
+        """The holders of each node, and the pods of each holder, as the placement program finds them.
 
         A holder is a job, a pod without a job (``pod NAMESPACE/NAME``), or a device claim without a pod.
         """

@@ -19,7 +19,7 @@ GATE_PREFIX: Final = "kueue.x-k8s.io/"
 
 
 def is_owned(workload: Object, reference: JobReference, uid: object = None) -> bool:
-    """Returns whether a job owns a Workload. The job has a uid or, if that is not known, a name."""
+    """Returns whether a job owns a Workload, by the job's uid or, if that is not known, by its name."""
     return any(
         owner.get("uid") == uid if uid else reference.is_owner(owner.get("name"), owner.get("kind"))
         for owner in maps_at(workload, "metadata", "ownerReferences")

@@ -20,7 +20,7 @@ from kubectl_ultraserver.objects import NAME, at, maps_at, name_of, text_at
 from kubectl_ultraserver.table import Table, read
 from placement.decide.allocation import with_devices
 from placement.decide.topology import Topology
-from placement.observe.inventory import API, READERS, Inventory
+from placement.observe.inventory import API_PATH, READERS, Inventory
 from placement.observe.model import COMPONENT, Ended, Pod
 from placement.observe.read import ENDED_QUERY, LIVE_QUERY, read_ended, read_node, read_pod
 
@@ -30,10 +30,10 @@ MPIJOBS: Final = "mpijobs"
 """The only kind of job that the user must be able to read."""
 KUEUE: Final = ("kueue.x-k8s.io/v1beta2", "kueue.x-k8s.io/v1beta1")
 """Kueue's API versions, the newest first; Kueue 0.15 serves both."""
-HOOKS: Final = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
-RULES: Final = f"/api/v1/namespaces/{NAME}/configmaps/{NAME}-rules"
+HOOKS_PATH: Final = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+RULES_PATH: Final = f"/api/v1/namespaces/{NAME}/configmaps/{NAME}-rules"
 """The ConfigMap with the installation's rule table."""
-LEASE: Final = f"{leases_path(NAME)}/{COMPONENT}"
+LEASE_PATH: Final = f"{leases_path(NAME)}/{COMPONENT}"
 """The Lease of the installation's placement program."""
 
 
@@ -79,10 +79,10 @@ class Lister:
     @cached_property
     def lease(self) -> Object | None:
         """The Lease of the placement program; see `findings.Case`."""
-        return self._get(LEASE)
+        return self._get(LEASE_PATH)
 
     def _read_claims(self) -> tuple[Inventory, str]:
-        """Returns the device claims, and the reason if they were not read; none before Kubernetes 1.34."""
+        """Returns the device claims (from Kubernetes 1.34), and the reason if they were not read."""
         if not self.has_claims:
             return Inventory(), ""
         try:
@@ -143,7 +143,7 @@ class Lister:
     def _pods(self, query: str, read: Callable[[Object], T | None]) -> tuple[list[T], str]:
         """Returns the results of ``read`` for pods, without None.
 
-        The text says why only one namespace was listed; it is empty if all were listed.
+        The text says why only one namespace was listed; it is empty if all namespaces were listed.
         """
         try:
             return self._map_items(f"/api/v1/pods?{query}", read), ""
@@ -157,18 +157,18 @@ class Lister:
         """Returns the registration of the webhook for a kind of job; see `findings.Case`."""
         resources = {resource for _, resource in self._resources(kind)}
         try:
-            return next((config for config in self.items(HOOKS) if _receives(config, resources)), None)
+            return next((config for config in self.items(HOOKS_PATH) if _receives(config, resources)), None)
         except ForbiddenError:
             return {}
 
     def _workloads(self, query: str = "") -> list[Object]:
-        """Returns Kueue's Workloads in the namespace; none if Kueue is not installed."""
+        """Returns Kueue's Workloads in the namespace; an empty list if Kueue is not installed."""
         return self._readable(f"{self.kueue_api}/{self._scope}/workloads{query}") if self.kueue_api else []
 
     @cached_property
     def _rules(self) -> Object | None:
         """The ConfigMap with the rule table; see `findings.Case`."""
-        return self._get(RULES)
+        return self._get(RULES_PATH)
 
     @cached_property
     def table(self) -> Table:
@@ -184,7 +184,7 @@ class Lister:
                         yield version, text_at(resource, "name")
 
     def _job(self, reference: JobReference) -> Object | None:
-        """Returns the object of a job; None if none of the kinds that the user may read has it."""
+        """Returns the object of a job; None if no kind that the user may read has this job."""
         for version, resource in self._resources(reference.kind):
             try:
                 with _right_needed(f"get {resource} in namespace {self.namespace}"):
@@ -211,7 +211,7 @@ class Lister:
     @property
     def has_claims(self) -> bool:
         """Whether the API server serves device claims; Kubernetes does from version 1.34 on."""
-        return API.removeprefix("/apis/") in self.served
+        return API_PATH.removeprefix("/apis/") in self.served
 
     @property
     def kueue_api(self) -> str:
@@ -226,7 +226,7 @@ class Lister:
             return {}
 
     def _readable(self, path: str, is_wanted: Callable[[Object], bool] = bool) -> list[Object]:
-        """Returns the wanted items of a collection; none if the user may not read the collection."""
+        """Returns the wanted items of a collection; an empty list if the user may not read the collection."""
         try:
             return [item for item in self.items(path) if is_wanted(item)]
         except ForbiddenError:

@@ -37,11 +37,11 @@ VERDICTS: Final[Mapping[str, str]] = {
     "node": "is on nodes that cannot work together",
     "claim": "cannot work with its device claims",
 }
-"""For each kind of `Fault`, its words in a sentence."""
+"""For each kind of `Problem`, its words in a sentence."""
 UNKNOWN: Final = "cannot tell whether it is placed whole"
 NO_WORKERS: Final = "it has no workers"
 whole: Final = "placed whole: {} workers on {}, as node config {} needs".format
-crowded_node: Final = "node {} has {} of the job's workers, and may have one".format
+crowded_node: Final = "node {} has {} of the job's workers, and must have at most one".format
 on_node: Final = "{} is on node {}, {}".format
 NODE_GONE: Final = "which does not exist any more"
 NODE_NOT_READY: Final = "which is not ready"
@@ -170,7 +170,7 @@ def will_admit(units: Sequence[str]) -> str:
 
 
 def could_admit(units: Sequence[str]) -> str:
-    return f"could admit the job to {_places_text(units)}, and has not: it has stalled, or decides otherwise"
+    return f"could admit the job to {_places_text(units)}, but has not: it has stalled, or decides otherwise"
 
 
 def not_scheduled(scheduler: str, *, new: bool) -> str:

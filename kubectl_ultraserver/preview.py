@@ -15,11 +15,11 @@ from kubectl_ultraserver import messages, service
 from kubectl_ultraserver.dryrun import DryRun, explain
 from kubectl_ultraserver.findings import Case, Finding
 from kubectl_ultraserver.fit import Fit, fit
-from kubectl_ultraserver.listing import HOOKS, Lister
+from kubectl_ultraserver.listing import HOOKS_PATH, Lister
 from kubectl_ultraserver.names import JobReference
 from kubectl_ultraserver.objects import maps_at, name_of, number_at, text_at
 from kubectl_ultraserver.terminal import finding_lines
-from placement.observe.inventory import API
+from placement.observe.inventory import API_PATH
 from placement.observe.model import Pod
 
 Preview = tuple[DryRun, list[Finding], Fit | None]
@@ -41,7 +41,7 @@ class Previewer(Lister):
 
         Returns:
             The service's text, for people, and the results for each object. ``fits`` adds a `Fit` to each
-            job, which counts the nodes that the jobs before it get.
+            job, which does not get the nodes that the jobs before it get.
 
         Raises:
             UnreadableError: The file has no objects, or cannot be read.
@@ -72,7 +72,7 @@ class Previewer(Lister):
     def _registrations(self) -> list[Object] | None:
         """All MutatingWebhookConfigurations; None if the user may not read them."""
         try:
-            return list(self.items(HOOKS))
+            return list(self.items(HOOKS_PATH))
         except ForbiddenError:
             return None
 
@@ -109,8 +109,8 @@ class Previewer(Lister):
         return fit(case, answer["pods"], self._earlier_pods, self._priorities, self._templates(dry.namespace))
 
     def _templates(self, namespace: str) -> dict[str, Object]:
-        """Returns the ResourceClaimTemplates of a namespace by name, none if the user may not read them."""
-        path = f"{API}/namespaces/{quote(namespace, safe='')}/resourceclaimtemplates"
+        """Returns the ResourceClaimTemplates of a namespace by name; empty if the user may not read them."""
+        path = f"{API_PATH}/namespaces/{quote(namespace, safe='')}/resourceclaimtemplates"
         return {name_of(item): item for item in (self._readable(path) if self.has_claims else ())}
 
     @cached_property

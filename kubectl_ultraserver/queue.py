@@ -32,14 +32,14 @@ RESERVED: Final = (
     "RESERVED: the units that become free for the job. Another job starts there only if its LIMIT ends before"
 )
 AHEAD: Final = (
-    "ahead of: a job starts before jobs with an earlier position, on units that these cannot use then: they "
-    "need more units, would run into a reservation (a shorter LIMIT helps), or their SHARE has grown"
+    "ahead of: a job starts before jobs with an earlier position, on units that those jobs cannot use "
+    "then: they need more units, would run into a reservation (a shorter LIMIT helps), or their SHARE rose"
 )
 ENDLESS: Final = "not known: the job waits for jobs or Pods without a known end, or for too many jobs"
 MAX_SECONDS: Final = 10.0
 """The seconds after which no further decision begins. A forecast makes up to a hundred decisions."""
 OUT_OF_TIME: Final = (
-    f"times are computed for {MAX_SECONDS:g} seconds at most, and jobs that would start later have none"
+    f"times are computed for {MAX_SECONDS:g} seconds at most, and not for jobs that would start later"
 )
 FITS: Final = "fits"
 """The reason of a job that starts with the next decision. All other reasons are values of `Reason`."""
@@ -50,14 +50,14 @@ class Entry:
     """A job that waits.
 
     Attributes:
-        position: The job's position in the queue, from 1; None if it has none, or if it is not known.
+        position: The job's position in the queue, from 1; None if the job has none, or if it is not known.
         namespace: The job's namespace.
         job: The job's namespace and name.
         workers: The number of the job's workers.
         priority: The job's priority.
         share: The share of all nodes that the job's namespace has, from 0 to 1.
         since: The time since which all workers of the job exist.
-        limit: The job's time limit in seconds; None if it has none.
+        limit: The job's time limit in seconds; None without a time limit.
         reason: Why the job waits, as a code: `FITS` or a `Reason`; empty if that is not known.
         text: Why the job waits, as a text.
         start: When the job starts; None if that is not known.

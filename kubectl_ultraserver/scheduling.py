@@ -1,7 +1,7 @@
 """Explains why workers have no node: because of a scheduling gate, or because of the scheduler.
 
-The placement program's own code finds out why a job does not get a unit. If another placer places
-the job, the code treats pods without a node as if they waited for the placement program.
+This module calls the placement program's code to find why a job gets no unit. If another placer places the
+job, this module passes its pods without a node as if they waited for the placement program.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,7 +27,7 @@ from placement.observe.model import COMPONENT, Ended, Pod
 from placement.observe.read import read_pod
 
 LEASE_TIMEOUT: Final = timedelta(minutes=1)
-"""The time without a renewal after which the holder of a Lease counts as stopped."""
+"""The time without a renewal after which the holder of a Lease is assumed to have stopped."""
 CLAIM_NOT_CREATED: Final = "FailedResourceClaimCreation"
 """The reason of the Event for a pod whose device claims cannot be created."""
 GRACE: Final = timedelta(seconds=15)
@@ -46,12 +46,12 @@ def explain_unplaced(case: Case) -> Iterator[Finding]:
     for gate, names in names_by_gate.items():
         problem = messages.foreign_gate(names, gate, kueue=gate.startswith(KUEUE_GATES))
         yield Finding("pod", names[0], problem)
-    ungated_names = {pod.name for pod in pods if not pod.gates}
-    ungated_workers = [worker for worker in case.workers if worker.name in ungated_names]
-    if ungated_workers:
-        yield from _explain_no_node(case, ungated_workers)
-    launchers = [raw for raw in case.launchers if name_of(raw) in ungated_names]
-    for raw in launchers if not ungated_workers else ():
+    names_without_gates = {pod.name for pod in pods if not pod.gates}
+    workers_without_gates = [worker for worker in case.workers if worker.name in names_without_gates]
+    if workers_without_gates:
+        yield from _explain_no_node(case, workers_without_gates)
+    launchers = [raw for raw in case.launchers if name_of(raw) in names_without_gates]
+    for raw in launchers if not workers_without_gates else ():
         problem = text_at(condition(raw, "PodScheduled"), "message")
         yield Finding("pod", name_of(raw), messages.launcher_without_node(problem))
 
@@ -84,10 +84,10 @@ def _explain_gate(case: Case, pods: Sequence[Pod]) -> Iterator[Finding]:
 
 
 def why_stopped(lease: Object | None, now: datetime) -> str:
-    """Returns a text that says that the placement program does not run; empty if it runs or may run.
+    """Returns a text that the placement program does not run; empty if the program runs or may run.
 
     Args:
-        lease: The program's Lease; None if there is none, empty if the user may not read it.
+        lease: The program's Lease; None if it does not exist, empty if the user may not read it.
         now: The time.
     """
     if lease is None:
@@ -99,7 +99,7 @@ def why_stopped(lease: Object | None, now: datetime) -> str:
 
 
 def _explain_no_node(case: Case, workers: Sequence[Pod]) -> Iterator[Finding]:
-    """Yields the scheduler's reasons and, which it does not report, the reason for each UltraServer."""
+    """Yields the scheduler's reasons, and the reason for each UltraServer, which it does not report."""
     names_by_problem = dict[str, list[str]]()
     for worker in workers:
         pod = case.pod_objects[worker.name]

@@ -21,7 +21,7 @@ class Spot:
 
     Attributes:
         node: The node's name; empty if the node is missing.
-        number: The node id; empty if the node has none.
+        number: The node id; empty if the node has no id.
         state: ``ok``, ``cordoned``, ``not ready`` or ``missing``.
         holders: The jobs, and the pods that belong to no job, that hold the node.
         claims: The ResourceClaims that have devices of the node.
@@ -39,7 +39,7 @@ class Spot:
         return self.state == "ok"
 
     @property
-    def free(self) -> bool:
+    def is_free(self) -> bool:
         """Whether a job could use the node now."""
         return self.is_healthy and not self.holders
 
@@ -61,7 +61,7 @@ class Server:
     @property
     def free(self) -> bool:
         """Whether at least `usable` nodes are free."""
-        return bool(self.id) and sum(spot.free for spot in self.spots) >= self.usable
+        return bool(self.id) and sum(spot.is_free for spot in self.spots) >= self.usable
 
     @property
     def broken(self) -> bool:
@@ -117,7 +117,7 @@ def counts_text(servers: Sequence[Server]) -> str:
     text = f"{count_text(len(units), 'UltraServer')}: {sum(server.free for server in units)} free, "
     text += f"{used_count} in use, {sum(server.broken for server in units)} broken"
     outside_count = len(servers) - len(units)
-    return text + (f"; {outside_count} nodes in none" if outside_count else "")
+    return text + (f"; {outside_count} nodes in no UltraServer" if outside_count else "")
 
 
 def _server(fleet: Fleet, key: str, unit: str, nodes: Sequence[Node]) -> Server:

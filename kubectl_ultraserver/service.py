@@ -9,7 +9,7 @@ from kube.rest import RestApi, decode, parse_json, with_query
 from kubectl_ultraserver import messages
 from kubectl_ultraserver.objects import NAME, maps_at
 
-SERVICE: Final = f"/api/v1/namespaces/{NAME}/services/{NAME}-preview:http/proxy"
+SERVICE_PATH: Final = f"/api/v1/namespaces/{NAME}/services/{NAME}-preview:http/proxy"
 
 
 class UnavailableError(ApiError):
@@ -33,7 +33,7 @@ def service_state(api: RestApi) -> Object:
     Raises:
         UnavailableError: The service does not answer.
     """
-    status, answer = api.call("GET", f"{SERVICE}/readyz")
+    status, answer = api.call("GET", f"{SERVICE_PATH}/readyz")
     if status != HTTPStatus.OK:
         raise UnavailableError(error_text(status, answer))
     return answer
@@ -47,7 +47,7 @@ def ask(api: RestApi, text: bytes, **parameters: str) -> bytes:
         BadDocumentError: The service cannot read a document.
     """
     query = {name.replace("_", "-"): value for name, value in parameters.items()}
-    path = with_query(f"{SERVICE}/v1/preview", **query)
+    path = with_query(f"{SERVICE_PATH}/v1/preview", **query)
     status, data = api.fetch("POST", path, text, "application/yaml", None)
     if status == HTTPStatus.OK:
         return data

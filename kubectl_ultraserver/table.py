@@ -13,7 +13,7 @@ from placement.observe.model import OFF_MODES, UNITS, Units, units_of
 
 POD: Final = "v1/Pod"
 SHAPE_LEVEL: Final = "$(shape.topologyKey)"
-"""The value ``kueueLevel`` by which each shape has its own level."""
+"""The value ``kueueLevel`` with which each shape has a level of its own."""
 _SECTIONS: Final = ("candidates", "families", "guarantees", "rules", "values", "workloads")
 
 

@@ -133,7 +133,7 @@ def cut_to_width(text: str, width: int) -> str:
 
 def _sign(spot: Spot, letters: dict[str, str]) -> str:
     if not spot.holders:
-        return style(SIGNS[spot.state], fg="green" if spot.free else "red")
+        return style(SIGNS[spot.state], fg="green" if spot.is_free else "red")
     holder = spot.holders[0]
     letter = letters[holder]
     if not spot.is_healthy:

@@ -30,7 +30,7 @@ class Row:
         worker: The pod's name.
         node: The name of the pod's node; empty while the pod has no node.
         labels: The node's labels of units, the smallest first, and its mode.
-        claims: The templates of the pod's device claims; the name of a claim that has no template.
+        claims: For each device claim of the pod, its template or, if it has no template, its name.
     """
 
     rank: int | None
@@ -41,7 +41,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class Problem:
     """A problem because of which a job is not placed whole.
 
     Attributes:
@@ -69,7 +69,7 @@ class Verification:
 
     title: str
     text: str
-    problems: tuple[Fault, ...]
+    problems: tuple[Problem, ...]
     rows: tuple[Row, ...]
     unseen: str = ""
 
@@ -118,31 +118,31 @@ def rows(case: Case) -> Iterator[Row]:
             yield Row(shown_rank, worker.name, worker.node, labels, tuple(case.fleet.claimed_configs(worker)))
 
 
-def unmarked_workers(case: Case) -> Iterator[Fault]:
-    """Yields the problems of workers that the webhook did not change: they have no placement annotation."""
+def unmarked_workers(case: Case) -> Iterator[Problem]:
+    """Yields the problems of workers that the webhook did not change, or that cannot be placed."""
     names = [worker.name for worker in case.workers if worker.place is None and not case.problem(worker)]
     if case.place is None or names:
         text = messages.unmarked(names if case.place else ())
-        yield Fault("place", text, names[0] if names else case.reference.name)
+        yield Problem("place", text, names[0] if names else case.reference.name)
     for worker in case.workers:
         if problem := case.problem(worker):
             kind = "claim" if worker.place else "place"
-            yield Fault(kind, messages.of_pods([worker.name], problem), worker.name)
+            yield Problem(kind, messages.of_pods([worker.name], problem), worker.name)
 
 
-def waiting_workers(case: Case) -> Iterator[Fault]:
+def waiting_workers(case: Case) -> Iterator[Problem]:
     """Yields the problems of workers that have no node, or do not exist."""
     names = [worker.name for worker in case.workers if not worker.node]
     if names:
-        yield Fault("waiting", messages.without_node(names, case.worker_count), names[0])
+        yield Problem("waiting", messages.without_node(names, case.worker_count), names[0])
     if len(case.workers) < case.worker_count or not case.worker_count:
         text = (
             messages.exist(len(case.workers), case.worker_count) if case.worker_count else messages.NO_WORKERS
         )
-        yield Fault("waiting", text, case.reference.name)
+        yield Problem("waiting", text, case.reference.name)
 
 
-def misplaced_workers(case: Case) -> Iterator[Fault]:
+def misplaced_workers(case: Case) -> Iterator[Problem]:
     """Yields the problems of the nodes that workers run on."""
     for workers in case.workers_by_job.values():
         place = next((worker.place for worker in workers if worker.place), None)
@@ -154,21 +154,21 @@ def misplaced_workers(case: Case) -> Iterator[Fault]:
             yield from _check_blocks(case, workers, place)
 
 
-def _check_blocks(case: Case, workers: Sequence[Pod], place: Place) -> Iterator[Fault]:
+def _check_blocks(case: Case, workers: Sequence[Pod], place: Place) -> Iterator[Problem]:
     workers_by_unit: defaultdict[str, list[Pod]] = defaultdict(list)
     for worker in workers:
         if unit_id := _unit_of(case, worker, place):
             workers_by_unit[unit_id].append(worker)
     for node, count in Counter(worker.node for worker in workers if worker.node).items():
         if count > 1 and place.size > 1:
-            yield Fault("straddles", messages.crowded_node(node, count), node)
+            yield Problem("straddles", messages.crowded_node(node, count), node)
     # A job that still waits may have incomplete blocks, but not more blocks than it needs.
-    complete = sum(map(len, workers_by_unit.values())) == place.workers
-    whole = place.size > 1 and (complete or len(workers_by_unit) > -(-place.workers // place.size))
+    is_complete = sum(map(len, workers_by_unit.values())) == place.workers
+    are_whole = place.size > 1 and (is_complete or len(workers_by_unit) > -(-place.workers // place.size))
     for unit_id, unit_workers in sorted(workers_by_unit.items()):
-        if whole and len(unit_workers) != place.size:
+        if are_whole and len(unit_workers) != place.size:
             names = [worker.name for worker in unit_workers]
-            yield Fault("straddles", messages.partial_block(unit_id, names, place.size), unit_id)
+            yield Problem("straddles", messages.partial_block(unit_id, names, place.size), unit_id)
         unit = case.fleet.topology.unit(place.unit, unit_id)
         if unit and not case.fleet.table.units.of(place.unit).shared:
             yield from _check_sharing(case, workers, unit, place.size)
@@ -179,39 +179,39 @@ def _unit_of(case: Case, worker: Pod, place: Place) -> str | None:
     return node.unit(place.unit) if node else None
 
 
-def _check_node(case: Case, worker: Pod, place: Place | None) -> Iterator[Fault]:
+def _check_node(case: Case, worker: Pod, place: Place | None) -> Iterator[Problem]:
     node, on_node = case.node(worker), partial(messages.on_node, worker.name, worker.node)
     if node is None:
-        yield Fault("node", on_node(messages.NODE_GONE), worker.node)
+        yield Problem("node", on_node(messages.NODE_GONE), worker.node)
         return
     if not node.ready:  # the pods of a cordoned node still run
-        yield Fault("node", on_node(messages.NODE_NOT_READY), node.name)
+        yield Problem("node", on_node(messages.NODE_NOT_READY), node.name)
     if place is None:
         return
     if place.unit != HOSTNAME and node.unit(place.unit) is None:
         server, number = node.labels.get(place.unit), node_number(node, place.unit)
-        yield Fault("node", on_node(messages.no_unit(place.unit, server, number)), node.name)
+        yield Problem("node", on_node(messages.no_unit(place.unit, server, number)), node.name)
     mode = node.labels.get(MODE)
     if mode and place.size in MODE_TOKENS and not MODE_TOKENS[place.size] & set(mode.split("_")):
-        yield Fault("node", on_node(messages.other_mode(mode, place.size)), node.name)
+        yield Problem("node", on_node(messages.other_mode(mode, place.size)), node.name)
 
 
-def _check_claims(case: Case, worker: Pod, place: Place | None) -> Iterator[Fault]:
+def _check_claims(case: Case, worker: Pod, place: Place | None) -> Iterator[Problem]:
     for name, mode in case.fleet.claimed_configs(worker).items():
         if place and mode not in (0, place.size):
-            yield Fault("claim", messages.other_claim(worker.name, name, mode, place.size), worker.name)
+            yield Problem("claim", messages.other_claim(worker.name, name, mode, place.size), worker.name)
 
 
-def _check_sharing(case: Case, workers: Sequence[Pod], unit: Unit, size: int) -> Iterator[Fault]:
+def _check_sharing(case: Case, workers: Sequence[Pod], unit: Unit, size: int) -> Iterator[Problem]:
     """Yields a problem for each other job in a unit. Jobs that need a part of a node may share it."""
     keys, uids = {worker.key for worker in workers}, {worker.uid for worker in workers}
     other_holders: dict[str, tuple[str, str]] = {}
     for node in unit.nodes:
         for holder, pods in case.fleet.holders_by_node.get(node.name, {}).items():
-            whole = size > 1 or any(
+            excludes_jobs = size > 1 or any(
                 member.pod.loose or (member.place and member.place.size > 1) for member in pods
             )
-            if whole and not any(member.pod.uid in uids or member.key in keys for member in pods):
+            if excludes_jobs and not any(member.pod.uid in uids or member.key in keys for member in pods):
                 other_holders.setdefault(holder, (pods[0].pod.name if pods else "devices", node.name))
     for holder, pod_and_node in other_holders.items():
-        yield Fault("shares", messages.shared(unit.id, holder, *pod_and_node), unit.id)
+        yield Problem("shares", messages.shared(unit.id, holder, *pod_and_node), unit.id)

@@ -19,7 +19,7 @@ from urllib.parse import parse_qs
 from kube.api import ApiError
 from kube.rest import decode
 from kubectl_ultraserver.proxy import ProxiedApi
-from kubectl_ultraserver.service import SERVICE, error_text
+from kubectl_ultraserver.service import SERVICE_PATH, error_text
 
 MAX_BODY_BYTES: Final = 3 * 1024 * 1024
 """The maximum size of a request's body, which is also the service's maximum."""
@@ -37,7 +37,7 @@ _RESPONSE_HEADERS: Final = {
 }
 
 
-class Web(ThreadingHTTPServer):
+class PageServer(ThreadingHTTPServer):
     """Serves the page at `url`. This URL works once, and sets the cookie that every other request needs."""
 
     def __init__(self, api: ProxiedApi) -> None:
@@ -50,7 +50,7 @@ class Web(ThreadingHTTPServer):
         self.cookie = f"preview-{self.server_port}={secrets.token_urlsafe()}"
 
     def use_token(self, token: str) -> bool:
-        """Returns whether a text is the token. The token is valid once."""
+        """Returns whether a text is the token, which is valid only once."""
         with self._token_lock:
             is_valid = bool(self._token) and _is_equal(token, self._token)
             self._token = "" if is_valid else self._token
@@ -63,7 +63,7 @@ class Web(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: Web
+    server: PageServer
     timeout = 30
     error_content_type, error_message_format = _RESPONSE_HEADERS["Content-Type"], "%(message)s\n"
 
@@ -91,14 +91,15 @@ class _Handler(BaseHTTPRequestHandler):
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has a length of at most {MAX_BODY_BYTES} bytes"
             )
         else:
-            self._pass_on(f"{SERVICE}{path}?{query}", self.rfile.read(int(length)))
+            self._pass_on(f"{SERVICE_PATH}{path}?{query}", self.rfile.read(int(length)))
 
     do_POST = do_GET  # noqa: N815 - the name that http.server calls
 
     def _exchange(self, token: str) -> None:
         if not self.server.use_token(token):
             self._reply(
-                HTTPStatus.FORBIDDEN, "this address worked once: run kubectl ultraserver preview --web again"
+                HTTPStatus.FORBIDDEN,
+                "this address works only once: run kubectl ultraserver preview --web again",
             )
             return
         cookie = f"{self.server.cookie}; Path=/; HttpOnly; SameSite=Strict"
@@ -141,9 +142,9 @@ def serve(api: ProxiedApi, say: Callable[[str], object]) -> None:
     Raises:
         ApiError: The user cannot use the page; the message has the reason and what to do.
     """
-    with Web(api) as web, suppress(KeyboardInterrupt):
+    with PageServer(api) as web, suppress(KeyboardInterrupt):
         for verb in ("GET", "POST"):
-            reply = api.pass_on(verb, f"{SERVICE}/", b"", {})
+            reply = api.pass_on(verb, f"{SERVICE_PATH}/", b"", {})
             if reply.status != HTTPStatus.OK:
                 raise ApiError(error_text(*decode(reply.status, reply.data)))
         say(f"Open {web.url} in a browser; the address works once, and Ctrl-C ends the page.")

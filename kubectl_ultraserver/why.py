@@ -14,14 +14,14 @@ from kubectl_ultraserver.verify import misplaced_workers
 from placement.observe.model import COMPONENT
 
 _SUBJECT_KINDS = {"node": "node", "claim": "pod"}
-"""Maps the kind of a `Fault` to the kind of object that the finding names. All other faults are about an
+"""Maps the kind of a `Problem` to the kind of object that the finding names. All other faults are about an
 UltraServer."""
 
 
 def why(case: Case) -> list[Finding]:
     """Returns all findings about a job, causes before their effects as in `_EXPLANATIONS`. Pure.
 
-    There are none if all workers of the job have nodes and run.
+    The list is empty if all workers of the job have nodes and run.
     """
     if end_reason := case.end_reason():
         return [Finding("job", case.reference.name, messages.ended(end_reason)), *explain_containers(case)]

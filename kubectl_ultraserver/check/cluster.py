@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from kube.api import Object
-from kubectl_ultraserver.check.line import FAIL, PASS, WARN, Line, Program, release
+from kubectl_ultraserver.check.line import FAIL, PASS, WARN, DeployedProgram, Line, release
 from kubectl_ultraserver.fleet import Fleet
 from kubectl_ultraserver.messages import join_names
 from kubectl_ultraserver.objects import NAME, labels, text_at
@@ -26,7 +26,7 @@ OPERATORS: Final = {
     "jobset.x-k8s.io/v1alpha2/jobsets": ("jobset", "write"),
     "leaderworkerset.x-k8s.io/v1/leaderworkersets": ("lws", "write"),
 }
-"""For each kind of job, its operator's image, and the verb that the guard requires of its account."""
+"""For each kind of job, its operator's image, and the verb that the guard requires of that account."""
 
 BOUND_ACCOUNTS: Final = frozenset(
     {"system:serviceaccount:mpi-operator:mpi-operator", "system:serviceaccount:kubeflow:mpi-operator"}
@@ -96,7 +96,7 @@ def _devices(node: Node, resources: Collection[str]) -> bool:
     return bool(node.devices) or any(map(node.allocatable.get, resources))
 
 
-def operators(kinds: Collection[str], programs: Sequence[Program], *, kueue: bool) -> Iterator[Line]:
+def operators(kinds: Collection[str], programs: Sequence[DeployedProgram], *, kueue: bool) -> Iterator[Line]:
     """Yields whether the operator of each served kind of job runs, and Kueue, if it is installed."""
     if MPIJOBS not in kinds:
         yield Line(
@@ -113,7 +113,7 @@ def operators(kinds: Collection[str], programs: Sequence[Program], *, kueue: boo
             yield Line(WARN, text, "upgrade it", "kueue.md#set-it-up")
 
 
-def _runs(name: str, effect: str, programs: Sequence[Program], link: str) -> Iterator[Line]:
+def _runs(name: str, effect: str, programs: Sequence[DeployedProgram], link: str) -> Iterator[Line]:
     """Yields whether a Deployment runs an image with this name."""
     matches = sorted((item for item in programs if item.name == name), key=lambda item: -item.ready)
     if not matches:

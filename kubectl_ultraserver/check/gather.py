@@ -13,20 +13,20 @@ from contract.keys import INJECT, OPT_OUT_VALUES
 from contract.place import Placer
 from kube.api import ApiError, ForbiddenError, Object
 from kubectl_ultraserver.check import cluster, installed
-from kubectl_ultraserver.check.line import FAIL, PASS, WARN, Line, Program, program
+from kubectl_ultraserver.check.line import FAIL, PASS, WARN, DeployedProgram, Line, deployed_program
 from kubectl_ultraserver.findings import Case
 from kubectl_ultraserver.fleet import Fleet
-from kubectl_ultraserver.listing import HOOKS, LEASE, RULES, Lister
+from kubectl_ultraserver.listing import HOOKS_PATH, LEASE_PATH, RULES_PATH, Lister
 from kubectl_ultraserver.names import JobReference
 from kubectl_ultraserver.objects import NAME, at, labels, maps_at, name_of, number_at, text_at
 from kubectl_ultraserver.service import UnavailableError, service_state
 from placement.decide.topology import Topology
 from placement.observe.model import COMPONENT
 
-HOME: Final = f"/api/v1/namespaces/{NAME}"
-ADMISSION: Final = HOOKS.rpartition("/")[0]
+HOME_PATH: Final = f"/api/v1/namespaces/{NAME}"
+ADMISSION_PATH: Final = HOOKS_PATH.rpartition("/")[0]
 MUTATING: Final = "MutatingWebhookConfiguration"
-CREATED: Final = {
+CREATED_RESOURCES: Final = {
     "": "namespaces serviceaccounts services configmaps secrets",
     "apps": "deployments",
     "autoscaling": "horizontalpodautoscalers",
@@ -37,7 +37,8 @@ CREATED: Final = {
     "validatingadmissionpolicies validatingadmissionpolicybindings",
 }
 """The resources that an installation creates, by API group."""
-POD, JOB = yaml.safe_load_all(files("kubectl_ultraserver.check").joinpath("trial.yaml").read_bytes())
+_TRIAL = files("kubectl_ultraserver.check").joinpath("trial.yaml")
+TRIAL_POD, TRIAL_JOB = yaml.safe_load_all(_TRIAL.read_bytes())
 """A pod like those of the webhook, and a plain job that needs one UltraServer."""
 
 
@@ -49,8 +50,8 @@ class Gatherer(Lister):
         common = {"namespace": NAME, "verb": "create"}
         reviews = (
             common | {"group": group, "resource": item}
-            for group in CREATED
-            for item in CREATED[group].split()
+            for group in CREATED_RESOURCES
+            for item in CREATED_RESOURCES[group].split()
         )
         return [item["resource"] for item in reviews if not self.is_allowed("SelfSubjectAccessReview", item)]
 
@@ -60,7 +61,7 @@ class Gatherer(Lister):
         review = {"apiVersion": version, "kind": kind, "spec": spec}
         return at(self.api.create(f"/apis/{version}/{kind.lower()}s", review), "status", "allowed") is True
 
-    def try_to_create(self, path: str, document: Object) -> tuple[Object, str]:
+    def dry_run(self, path: str, document: Object) -> tuple[Object, str]:
         """Creates an object as a dry run; returns it as it would be stored, and why it would be refused."""
         try:
             return self.api.create(f"{path}?dryRun=All", document), ""
@@ -70,9 +71,9 @@ class Gatherer(Lister):
             return {}, str(error).partition("?dryRun=All: ")[2] or str(error)
 
     @cached_property
-    def programs(self) -> list[Program]:
+    def programs(self) -> list[DeployedProgram]:
         """The programs that the cluster's Deployments run."""
-        return [program(raw) for raw in self.items("/apis/apps/v1/deployments")]
+        return [deployed_program(raw) for raw in self.items("/apis/apps/v1/deployments")]
 
     @cached_property
     def kinds(self) -> set[str]:
@@ -89,15 +90,15 @@ class Gatherer(Lister):
         return accounts
 
     @cached_property
-    def replicas(self) -> installed.Replicas:
+    def replicas(self) -> installed.ReplicaAnswers:
         """The answer of each serving pod's ``/readyz``, through the API server's proxy."""
-        answers: installed.Replicas = {}
-        pods = self.items(f"{HOME}/pods")
+        answers: installed.ReplicaAnswers = {}
+        pods = self.items(f"{HOME_PATH}/pods")
         for pod in (pod for pod in pods if text_at(pod, "status", "phase") == "Running"):
             containers = maps_at(pod, "spec", "containers")
             ports = [port for container in containers for port in maps_at(container, "ports")]
             for port in (number_at(port, "containerPort") for port in ports if port.get("name") == "https"):
-                path = f"{HOME}/pods/https:{name_of(pod)}:{port}/proxy/readyz"
+                path = f"{HOME_PATH}/pods/https:{name_of(pod)}:{port}/proxy/readyz"
                 try:
                     answers[name_of(pod)] = self.api.get(path) or "it has no /readyz"
                 except ApiError as error:
@@ -110,7 +111,7 @@ class Gatherer(Lister):
     def registrations(self) -> dict[str, Object | None]:
         """The installation's webhook configurations, by kind."""
         kinds = (MUTATING, "ValidatingWebhookConfiguration")
-        return {kind: self.api.get(f"{ADMISSION}/{kind.lower()}s/{NAME}") for kind in kinds}
+        return {kind: self.api.get(f"{ADMISSION_PATH}/{kind.lower()}s/{NAME}") for kind in kinds}
 
 
 Check = Callable[[Gatherer], Iterator[Line]]
@@ -122,7 +123,7 @@ def _certificates(gatherer: Gatherer) -> Iterator[Line]:
 
 def _registrations(gatherer: Gatherer) -> Iterator[Line]:
     try:
-        bundle = text_at(gatherer.api.get(f"{HOME}/secrets/{NAME}-tls"), "data", "ca.crt")
+        bundle = text_at(gatherer.api.get(f"{HOME_PATH}/secrets/{NAME}-tls"), "data", "ca.crt")
     except ForbiddenError:
         bundle = ""
     return installed.bundles(gatherer.registrations, installed.authorities(bundle) if bundle else None)
@@ -140,7 +141,7 @@ def _tables(gatherer: Gatherer) -> Iterator[Line]:
         state = service_state(gatherer.api)
     except UnavailableError as error:
         unavailable = str(error)
-    problem = text_at(state, "problem") if gatherer.api.get(RULES) else "it does not exist"
+    problem = text_at(state, "problem") if gatherer.api.get(RULES_PATH) else "it does not exist"
     yield from installed.previews(state, unavailable, version("ultraserver-webhook"))
     yield from installed.tables(gatherer.replicas, text_at(state, "table"), problem)
 
@@ -151,10 +152,10 @@ def _job(gatherer: Gatherer) -> Iterator[Line]:
             [Line(WARN, "the API server has no MPIJobs", "install mpi-operator", cluster.REQUIREMENTS)]
         )
     scope = f"/namespaces/{gatherer.namespace}"
-    stored, refusal = gatherer.try_to_create(f"/apis/kubeflow.org/v2beta1{scope}/mpijobs", JOB)
+    stored, refusal = gatherer.dry_run(f"/apis/kubeflow.org/v2beta1{scope}/mpijobs", TRIAL_JOB)
     empty_fleet = Fleet(Topology(()), ())  # the job of a dry run has no pods
-    namespace, rules = gatherer.api.get(f"/api/v1{scope}") or {}, gatherer.api.get(RULES)
-    reference, registration = JobReference("mpijob", name_of(JOB)), gatherer.registrations[MUTATING]
+    namespace, rules = gatherer.api.get(f"/api/v1{scope}") or {}, gatherer.api.get(RULES_PATH)
+    reference, registration = JobReference("mpijob", name_of(TRIAL_JOB)), gatherer.registrations[MUTATING]
     case = Case(
         reference,
         gatherer.namespace,
@@ -165,14 +166,14 @@ def _job(gatherer: Gatherer) -> Iterator[Line]:
         registration=registration,
         rules=rules,
     )
-    case = gatherer.with_preview(case, JOB)
+    case = gatherer.with_preview(case, TRIAL_JOB)
     expected = bool(case.answer.get("patch")) and labels(namespace).get(INJECT) not in OPT_OUT_VALUES
     return installed.job(stored, refusal, case, expected=expected)
 
 
 def _placement(gatherer: Gatherer) -> Iterator[Line]:
     placers, kueue = gatherer.table.placers, bool(gatherer.kueue_api)
-    lease, now = gatherer.api.get(LEASE), datetime.now(UTC)
+    lease, now = gatherer.api.get(LEASE_PATH), datetime.now(UTC)
     yield from installed.placement(lease, now, is_used=Placer.WHOLE_JOB in placers, has_kueue=kueue)
     yield from installed.queues(is_used=Placer.KUEUE in placers, has_kueue=kueue)
 
@@ -191,7 +192,7 @@ def _levels(gatherer: Gatherer) -> Iterator[Line]:
 
 
 def _guard(gatherer: Gatherer) -> Iterator[Line]:
-    path = f"{ADMISSION}/validatingadmissionpolic"
+    path = f"{ADMISSION_PATH}/validatingadmissionpolic"
     policies, bindings = [*gatherer.items(f"{path}ies")], [*gatherer.items(f"{path}ybindings")]
     placement = any(program.where == f"{NAME}/{COMPONENT}" for program in gatherer.programs)
     return installed.guard(
@@ -201,15 +202,15 @@ def _guard(gatherer: Gatherer) -> Iterator[Line]:
 
 def _pods(gatherer: Gatherer) -> Iterator[Line]:
     deployments = gatherer.items(f"/apis/apps/v1/namespaces/{NAME}/deployments")
-    return installed.pods([*deployments], [*gatherer.items(f"{HOME}/pods")])
+    return installed.pods([*deployments], [*gatherer.items(f"{HOME_PATH}/pods")])
 
 
 def _namespace(gatherer: Gatherer) -> Iterator[Line]:
-    obj = gatherer.api.get(HOME)
-    return cluster.namespace(obj, gatherer.try_to_create(f"{HOME}/pods", POD)[1] if obj else "")
+    obj = gatherer.api.get(HOME_PATH)
+    return cluster.namespace(obj, gatherer.dry_run(f"{HOME_PATH}/pods", TRIAL_POD)[1] if obj else "")
 
 
-CLUSTER: Final[dict[str, Check]] = {
+CLUSTER_CHECKS: Final[dict[str, Check]] = {
     "kubernetes": lambda gatherer: cluster.kubernetes(text_at(gatherer.api.get("/version"), "gitVersion")),
     "nodes": lambda gatherer: cluster.nodes(gatherer.fleet),
     "operators": lambda gatherer: cluster.operators(
@@ -217,18 +218,18 @@ CLUSTER: Final[dict[str, Check]] = {
     ),
 }
 """The checks that run both before and after an installation."""
-BEFORE: Final[dict[str, Check]] = {
+CHECKS_BEFORE: Final[dict[str, Check]] = {
     "rights": lambda gatherer: cluster.rights(gatherer.refused_resources()),
     "namespace": _namespace,
     "accounts": lambda gatherer: cluster.accounts(gatherer.operator_accounts([cluster.MPIJOBS])),
 }
 _CHECKS = (_pods, _certificates, _tables, _registrations, _left_out, _job, _placement, _levels, _guard)
-AFTER: Final = {check.__name__.strip("_").replace("_", " "): check for check in _CHECKS}
+CHECKS_AFTER: Final = {check.__name__.strip("_").replace("_", " "): check for check in _CHECKS}
 
 
 def run_checks(gatherer: Gatherer, *, pre: bool) -> Iterator[Line]:
     """Yields each result as soon as it is known; with ``pre``, of the checks before an installation."""
-    for name, check in (CLUSTER | (BEFORE if pre else AFTER)).items():
+    for name, check in (CLUSTER_CHECKS | (CHECKS_BEFORE if pre else CHECKS_AFTER)).items():
         try:
             lines = [*check(gatherer)]
         except (ForbiddenError, UnavailableError) as error:

@@ -12,7 +12,7 @@ from common.times import time_of
 from contract.keys import ADDED, INJECT
 from kube.api import Object
 from kubectl_ultraserver.check.cluster import REQUIREMENTS
-from kubectl_ultraserver.check.line import FAIL, PASS, WARN, Line, program
+from kubectl_ultraserver.check.line import FAIL, PASS, WARN, Line, deployed_program
 from kubectl_ultraserver.findings import Case
 from kubectl_ultraserver.messages import join_names
 from kubectl_ultraserver.objects import (
@@ -30,19 +30,19 @@ from kubectl_ultraserver.scheduling import why_stopped
 from kubectl_ultraserver.why import explain_unchanged
 from placement.observe.model import COMPONENT
 
-UNPULLED: Final = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
+PULL_ERRORS: Final = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 """The kubelet's reasons for a container whose image cannot be pulled."""
-DAYS: Final = 7
+MIN_DAYS: Final = 7
 """The minimum remaining days of a certificate, as in the alert. Renewal begins long before."""
 POLICIES: Final = frozenset(f"{NAME}-guard-{part}" for part in ("jobs", "pods", "bindings"))
-KINDS: Final = f"{NAME}-guard-kinds"
+KINDS_POLICY: Final = f"{NAME}-guard-kinds"
 """The policy for the templates of the value ``kinds``."""
-BOUND: Final = frozenset({f"{NAME}-guard-pods", f"{COMPONENT}-account"})
-"""Policies of which each limits what the account of whole-job admission may do to Pods."""
-SYSTEM: Final = frozenset({"kube-system", "kube-public", "kube-node-lease", NAME})
+ACCOUNT_POLICIES: Final = frozenset({f"{NAME}-guard-pods", f"{COMPONENT}-account"})
+"""The policies that limit what the account of whole-job admission may do to Pods."""
+SYSTEM_NAMESPACES: Final = frozenset({"kube-system", "kube-public", "kube-node-lease", NAME})
 """The namespaces that every installation excludes."""
 LOGS: Final = f"kubectl -n {NAME} logs deployment/"
-Replicas = dict[str, "Object | str"]
+ReplicaAnswers = dict[str, "Object | str"]
 """For each serving pod, its answer at ``/readyz``, or why it does not answer."""
 
 
@@ -51,7 +51,7 @@ def pods(deployments: Sequence[Object], pods: Sequence[Object]) -> Iterator[Line
     names_by_image: defaultdict[str, list[str]] = defaultdict(list)
     for pod in pods:
         for container in maps_at(pod, "status", "containerStatuses"):
-            if text_at(container, "state", "waiting", "reason") in UNPULLED:
+            if text_at(container, "state", "waiting", "reason") in PULL_ERRORS:
                 names_by_image[text_at(container, "image")].append(name_of(pod))
     for image, names in names_by_image.items():
         registry = "" if "/" in image else ", which names no registry,"
@@ -61,7 +61,7 @@ def pods(deployments: Sequence[Object], pods: Sequence[Object]) -> Iterator[Line
     if not any(name_of(raw) == NAME for raw in deployments):
         yield Line(FAIL, f"there is no Deployment {NAME}/{NAME}", "install it", "install.md#install")
     for raw in deployments:
-        summary, why = program(raw), "; ".join(dict.fromkeys(_reasons(raw, pods)))
+        summary, why = deployed_program(raw), "; ".join(dict.fromkeys(_reasons(raw, pods)))
         status = PASS if summary.ready >= summary.wanted > 0 else WARN if summary.ready else FAIL
         text = (
             f"{name_of(raw)} has {summary.ready} of {summary.wanted} pods ready, with image {summary.image}"
@@ -84,7 +84,7 @@ def _reasons(deployment: Object, pods: Sequence[Object]) -> Iterator[str]:
 
 
 def authorities(bundle: str) -> set[bytes]:
-    """Returns the authorities of a caBundle, which is PEM in base64; none if the caBundle cannot be read."""
+    """Returns the authorities of a caBundle, PEM in base64; an empty set if it cannot be read."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
         context.load_verify_locations(cadata=b64decode(bundle).decode("ascii"))
@@ -93,13 +93,13 @@ def authorities(bundle: str) -> set[bytes]:
     return set(context.get_ca_certs(binary_form=True))
 
 
-def certificates(replicas: Replicas, now: datetime) -> Iterator[Line]:
+def certificates(replicas: ReplicaAnswers, now: datetime) -> Iterator[Line]:
     """Yields how long the certificates of the replicas are valid. No certificate outlives its authority."""
     for pod, answer in replicas.items():
         if end := time_of(at(answer, "certificate")):
             days = (end - now).days
             validity = f"is valid for {days} days" if end > now else f"ended on {end:%Y-%m-%d}"
-            status = FAIL if end <= now else WARN if days < DAYS else PASS
+            status = FAIL if end <= now else WARN if days < MIN_DAYS else PASS
             text = f"the certificate of {pod} {validity}"
             yield Line(status, text, f"{LOGS}{NAME}-certs", "operations.md#the-certificate")
 
@@ -112,7 +112,7 @@ def previews(state: Object, problem: str, own_release: str) -> Iterator[Line]:
     yield Line(PASS if release == own_release else WARN, text, remedy, "preview.md#in-a-cluster")
 
 
-def tables(replicas: Replicas, revision: str, problem: str) -> Iterator[Line]:
+def tables(replicas: ReplicaAnswers, revision: str, problem: str) -> Iterator[Line]:
     """Yields the table's problem, if it has one, and whether all replicas use the preview service's table."""
     link = "operations.md#the-rule-table"
     if problem:
@@ -134,7 +134,7 @@ def tables(replicas: Replicas, revision: str, problem: str) -> Iterator[Line]:
 
 
 def bundles(registrations: Mapping[str, Object | None], served: set[bytes] | None) -> Iterator[Line]:
-    """Yields whether the registrations exist, and trust the served authority. None: it may not be read."""
+    """Yields whether the registrations exist, and trust ``served``, which is None if it cannot be read."""
     for kind, registration in registrations.items():
         wrong = list[str]()
         for hook in maps_at(registration, "webhooks"):
@@ -155,7 +155,7 @@ def bundles(registrations: Mapping[str, Object | None], served: set[bytes] | Non
 def left_out(
     registration: Object | None, kinds: Collection[str], namespaces: Sequence[Object]
 ) -> Iterator[Line]:
-    """Yields the kinds of job, as ``GROUP/VERSION/RESOURCE``, and the namespaces that are not sent."""
+    """Yields which of the kinds, as ``GROUP/VERSION/RESOURCE``, and which namespaces are not sent."""
     hooks = [
         (hook, {kind for rule in maps_at(hook, "rules") for kind in _kinds(rule)})
         for hook in maps_at(registration, "webhooks")
@@ -165,7 +165,7 @@ def left_out(
     text = f"sent: {', '.join(sorted(sent_kinds)) or 'nothing'}; not sent: {', '.join(other_kinds) or 'none'}"
     status = WARN if any(not kind.startswith("batch/") for kind in other_kinds) else PASS
     yield Line(status, text, "set the value kinds, to place such jobs", "kinds.md")
-    user_namespaces = [namespace for namespace in namespaces if name_of(namespace) not in SYSTEM]
+    user_namespaces = [namespace for namespace in namespaces if name_of(namespace) not in SYSTEM_NAMESPACES]
     # Pods of changed jobs are sent from all namespaces.
     selectors = [hook.get("namespaceSelector") for hook, resources in hooks if resources != {"/v1/pods"}]
     excluded = [
@@ -185,7 +185,7 @@ def _kinds(rule: Object) -> Iterator[str]:
 
 
 def job(stored: Object, refusal: str, case: Case, *, expected: bool) -> Iterator[Line]:
-    """Yields the result of a job's dry run. By the rule table, a change of the job may be ``expected``."""
+    """Yields the result of a job's dry run; ``expected`` is whether the rule table changes the job."""
     subject, link = f"an MPIJob in namespace {case.namespace}", "install.md#check-that-it-is-called"
     if refusal:
         yield Line(FAIL, f"{subject} is refused: {printable(refusal, 300)}", f"{LOGS}{NAME}", link)
@@ -228,7 +228,7 @@ def levels(used: Collection[str], found: Collection[str]) -> Iterator[Line]:
     """Yields whether a Topology of Kueue has each level that the rule table uses."""
     for level in sorted(used):
         problem = (
-            f"no Topology has it, but {join_names(sorted(found)) or 'none'}: such jobs are never admitted"
+            f"no Topology has it, only {join_names(sorted(found)) or 'none'}: such jobs are never admitted"
         )
         text = (
             f"the rule table uses Kueue's level {level}; {'a Topology has it' if level in found else problem}"
@@ -240,14 +240,14 @@ def levels(used: Collection[str], found: Collection[str]) -> Iterator[Line]:
 def guard(
     policies: Sequence[Object], bindings: Sequence[Object], accounts: Mapping[str, bool], *, placement: bool
 ) -> Iterator[Line]:
-    """Yields whether the guard's policies are enforced, and one limits the account of ``placement``, if used.
+    """Yields whether the guard's policies are enforced, and whether they permit the accounts of operators.
 
-    Also whether the guard permits each account of an operator.
+    With ``placement``, also yields a line if no policy limits the account of whole-job admission.
     """
     does = {name_of(policy): set[str]() for policy in policies}
     for binding in (hook for hook in bindings if text_at(hook, "spec", "policyName") in does):
         does[binding["spec"]["policyName"]] |= {*binding["spec"]["validationActions"]}
-    if placement and not any("Deny" in does.get(name, ()) for name in BOUND):
+    if placement and not any("Deny" in does.get(name, ()) for name in ACCOUNT_POLICIES):
         text = f"no policy limits what the account of {COMPONENT} may do to Pods"
         yield Line(FAIL, text, "install the chart, or apply the manifests, again", "install.md#the-guard")
     guard_policies = {name for name in does if name.startswith(f"{NAME}-guard-")}
@@ -261,8 +261,8 @@ def guard(
     text = f"missing, or without a binding: {join_names(broken)}" if broken else text
     remedy = "install the chart again" if broken else "set the value guard to enforce"
     yield Line(FAIL if broken else WARN if weak else PASS, text, remedy, "install.md#the-guard")
-    if older := sorted(guard_policies - POLICIES - {KINDS}):
-        text = f"of an older release, and to be deleted with its binding: {join_names(older)}"
+    if older := sorted(guard_policies - POLICIES - {KINDS_POLICY}):
+        text = f"policies of an older release, to be deleted with their bindings: {join_names(older)}"
         remedy = (
             f"kubectl delete validatingadmissionpolicybinding,validatingadmissionpolicy {' '.join(older)}"
         )

@@ -31,7 +31,7 @@ class Line:
     check: str = ""
 
 
-class Program(NamedTuple):
+class DeployedProgram(NamedTuple):
     """The program of a Deployment.
 
     Attributes:
@@ -53,14 +53,14 @@ class Program(NamedTuple):
     account: str
 
 
-def program(raw: Object) -> Program:
+def deployed_program(raw: Object) -> DeployedProgram:
     """Returns the program of a Deployment."""
     namespace, pod = text_at(raw, "metadata", "namespace"), at(raw, "spec", "template", "spec")
     image = text_at(next(iter(maps_at(pod, "containers")), None), "image")
     name, _, tag = image.rpartition("/")[2].partition("@")[0].partition(":")
     account = f"system:serviceaccount:{namespace}:{text_at(pod, 'serviceAccountName') or 'default'}"
     replicas, ready = number_at(raw, "spec", "replicas"), number_at(raw, "status", "readyReplicas")
-    return Program(f"{namespace}/{name_of(raw)}", image, name, tag, replicas, ready, account)
+    return DeployedProgram(f"{namespace}/{name_of(raw)}", image, name, tag, replicas, ready, account)
 
 
 def release(version: str) -> tuple[int, int]:

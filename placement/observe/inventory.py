@@ -16,7 +16,7 @@ from placement.limits import MOST_COMPARED
 from placement.observe.model import HARD, Conditions, Device, Fault
 from placement.observe.selectors import condition, parse_selectors
 
-API: Final = "/apis/resource.k8s.io/v1"
+API_PATH: Final = "/apis/resource.k8s.io/v1"
 
 # The annotation of a claim that the scheduler created for a pod's requests of extended resources.
 _EXTENDED: Final = "resource.kubernetes.io/extended-resource-claim"
@@ -145,9 +145,9 @@ def read_claim(raw: Object) -> Claim:
 
 
 READERS: Final[Mapping[str, Callable[[Object], Any]]] = {
-    f"{API}/resourceslices": read_slice,
-    f"{API}/deviceclasses": read_class,
-    f"{API}/resourceclaims": read_claim,
+    f"{API_PATH}/resourceslices": read_slice,
+    f"{API_PATH}/deviceclasses": read_class,
+    f"{API_PATH}/resourceclaims": read_claim,
 }
 """The path of each collection, in the order of `Inventory`'s fields, with its reader."""
 

@@ -8,8 +8,8 @@ from werkzeug.test import Client
 
 from kube.api import Object
 from kube.rest import decode
-from kubectl_ultraserver.listing import RULES
-from kubectl_ultraserver.service import SERVICE
+from kubectl_ultraserver.listing import RULES_PATH
+from kubectl_ultraserver.service import SERVICE_PATH
 from tests.helpers import TableOf
 from tests.kube.fake import FakeApi
 from webhook.app import create_app
@@ -36,12 +36,14 @@ class Cluster(FakeApi):
         """Returns as `kube.rest.RestApi`; the service has the table of the ConfigMap that is stored."""
         assert most is None
         self.paths.append(path)
-        if self.off or RULES not in self.objects:
+        if self.off or RULES_PATH not in self.objects:
             return 404, json.dumps({"kind": "Status", "code": 404, "message": self.off or MISSING}).encode()
-        assert path.startswith(SERVICE), path
-        table = table_of(self.objects[RULES])
+        assert path.startswith(SERVICE_PATH), path
+        table = table_of(self.objects[RULES_PATH])
         client = Client(create_app(preview_blueprint(TableOf(table))))
-        answer = client.open(path.removeprefix(SERVICE), method=verb, data=body, content_type=content_type)
+        answer = client.open(
+            path.removeprefix(SERVICE_PATH), method=verb, data=body, content_type=content_type
+        )
         return answer.status_code, answer.data
 
     def call(self, verb: str, path: str) -> tuple[int, Object]:

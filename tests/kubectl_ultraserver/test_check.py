@@ -15,7 +15,7 @@ from certs.authority import new_authority
 from contract.keys import INJECT, SERVER_2, SERVER_4
 from kubectl_ultraserver import __main__ as cli
 from kubectl_ultraserver.check import cluster, installed
-from kubectl_ultraserver.check.line import Line, program
+from kubectl_ultraserver.check.line import Line, deployed_program
 from kubectl_ultraserver.objects import NAME
 from kubectl_ultraserver.table import Table
 from placement.observe.model import units_of
@@ -90,7 +90,7 @@ def guard(
 
 
 def programs(image: str, ready: int = 1) -> list[Any]:
-    return [program(deployment("operator", image, ready))]
+    return [deployed_program(deployment("operator", image, ready))]
 
 
 def tried(came: dict[str, Any], refused: str = "", *, wanted: bool = True, **known: Any) -> Iterator[Line]:
@@ -276,13 +276,13 @@ JUDGED: list[tuple[Iterator[Line], list[str]]] = [
     (
         installed.levels(["rack", "block"], ["rack"]),
         [
-            "warn the rule table uses Kueue's level block; no Topology has it, but rack: ",
+            "warn the rule table uses Kueue's level block; no Topology has it, only rack: ",
             "pass the rule table uses Kueue's level rack",
         ],
     ),
     (
         installed.levels(["rack"], []),
-        ["warn the rule table uses Kueue's level rack; no Topology has it, but none: "],
+        ["warn the rule table uses Kueue's level rack; no Topology has it, only none: "],
     ),
     (guard(policies(), bound(), {"op": True}), ["pass 3 policies are enforced"]),
     (guard(policies("other"), bound(), {"op": False}, placement=False), ["warn there is no guard"]),
@@ -299,14 +299,14 @@ JUDGED: list[tuple[Iterator[Line], list[str]]] = [
     (guard(policies(), bound(), {"op": False}), ["pass", "fail the guard refuses the pods of op"]),
     (
         guard(
-            policies(*installed.POLICIES, installed.KINDS),
-            bound(names=[*installed.POLICIES, installed.KINDS]),
+            policies(*installed.POLICIES, installed.KINDS_POLICY),
+            bound(names=[*installed.POLICIES, installed.KINDS_POLICY]),
         ),
         ["pass 4 policies are enforced"],
     ),
     (
         guard(policies(*installed.POLICIES, OLDER), bound(names=[*installed.POLICIES, OLDER])),
-        ["pass", f"fail of an older release, and to be deleted with its binding: {OLDER}"],
+        ["pass", f"fail policies of an older release, to be deleted with their bindings: {OLDER}"],
     ),
 ]
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from contract import keys
 from kubectl_ultraserver import __main__ as cli
-from kubectl_ultraserver.listing import RULES, Lister
+from kubectl_ultraserver.listing import RULES_PATH, Lister
 from testbed import chart
 from tests.kubectl_ultraserver.api import Cluster
 from tests.kubectl_ultraserver.build import NAMESPACE, rules, run, stored, workers
@@ -136,7 +136,7 @@ def test_why_asks_the_rule_table_where_the_manifests_put_it(api: Cluster) -> Non
 
 
 def test_files_that_are_not_there_or_no_objects_are_named(api: Cluster, tmp_path: Path) -> None:
-    api.put(RULES, rules())
+    api.put(RULES_PATH, rules())
     (tmp_path / "list.yaml").write_text("- 1\n")
     words = "with apiVersion and kind, and this is [1]"
     for given, message in (

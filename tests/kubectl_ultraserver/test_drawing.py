@@ -39,7 +39,7 @@ def lines(result: list[Server], width: int = 80) -> list[str]:
 
 def test_nodes_are_listed_by_number_with_their_pods_and_problems() -> None:
     assert lines(servers(busy()), 100) == [
-        "3 UltraServers: 1 free, 2 in use, 1 broken; 1 nodes in none",
+        "3 UltraServers: 1 free, 2 in use, 1 broken; 1 nodes in no UltraServer",
         ". free  A, B taken  a, b taken and sick  ! cordoned  x not ready  ? missing",
         "us-01 [A A|. B] A team/pair; B pod team/stray",
         "us-02 [. a|? x] A team/solo; node n2-1 is cordoned; node n2-3 is not ready; 1 of 4 nodes missing",

@@ -10,7 +10,7 @@ from contract.keys import GATE, HOSTNAME, JOB
 from kube.api import Object
 from kubectl_ultraserver import __main__ as cli
 from kubectl_ultraserver.fleet import MODE
-from kubectl_ultraserver.listing import HOOKS, RULES, Lister
+from kubectl_ultraserver.listing import HOOKS_PATH, RULES_PATH, Lister
 from kubectl_ultraserver.names import JobReference
 from kubectl_ultraserver.objects import NAME, templates
 from kubectl_ultraserver.servers import servers
@@ -99,7 +99,7 @@ def test_a_pod_that_failed_is_followed_by_the_one_in_its_place() -> None:
 def test_units_are_those_of_the_installations_table() -> None:
     racks = "families: [{name: racks, units: [{label: example.com/rack, nodes: 18}]}]\n"
     table = read(rules(racks))
-    (api := Cluster()).put(RULES, rules(racks))
+    (api := Cluster()).put(RULES_PATH, rules(racks))
     assert Lister(api, NAMESPACE).fleet.table.units.of("example.com/rack").nodes == 18
     nodes = [Node(f"r{n}", {"example.com/rack": "r", HOSTNAME: f"r{n}", MODE: "1"}) for n in range(17)]
     (rack,) = servers(fleet(nodes, table=table))
@@ -112,7 +112,7 @@ def test_units_are_those_of_the_installations_table() -> None:
     assert not fleet(nodes, pods).holders_by_node, "there are no such units by the packaged table"
     verdict = verify(work(pods, nodes, table=table))
     assert [problem.text for problem in verdict.problems] == [
-        "node r0 has 2 of the job's workers, and may have one"
+        "node r0 has 2 of the job's workers, and must have at most one"
     ]
     head, first, *_ = verification_lines(verdict)
     assert head.split()[3:] == ["SERVER-ID-2", "NODE-ID-2", "SERVER-ID-4", "NODE-ID-4", "RACK", "MODE"]
@@ -130,7 +130,7 @@ def test_units_are_those_of_the_installations_table() -> None:
 def stored_jobset(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     """A JobSet that admission left alone, without pods, in a cluster that serves no other kind."""
     api = Cluster()
-    api.put(RULES, rules())
+    api.put(RULES_PATH, rules())
     store_nodes(api, 1)
     obj = jobset(1, 4)
     obj["metadata"] |= {"namespace": NAMESPACE, "annotations": {"ultraserver-webhook.io/inject": "false"}}
@@ -150,7 +150,7 @@ def test_the_object_of_a_job_of_any_kind_in_the_table_is_read(stored_jobset: Clu
     assert out.startswith("jobset team/train:\n* operator the controller of JobSets: ")
     assert "added nothing: opted out by ultraserver-webhook.io/inject" in out
     hook = {"metadata": {"name": NAME}, "webhooks": [{"rules": [{"resources": ["mpijobs"]}]}]}
-    stored_jobset.put(f"{HOOKS}/{NAME}", hook)
+    stored_jobset.put(f"{HOOKS_PATH}/{NAME}", hook)
     stored_jobset.put(f"/apis/{VERSION}/namespaces/{NAMESPACE}/jobsets/plain", jobset(1, 4))
     assert "no MutatingWebhookConfiguration sends JobSets to it" in run("why", "plain")[1]
     assert run("why", "job/train")[0] == 2

@@ -87,7 +87,7 @@ TEXTS = [
     (messages.will_admit(["us"]), "is about to admit the job to us"),
     (
         messages.could_admit(["us"]),
-        "could admit the job to us, and has not: it has stalled, or decides otherwise",
+        "could admit the job to us, but has not: it has stalled, or decides otherwise",
     ),
     (messages.not_scheduled("s", new=True), "scheduler s has not tried to place it"),
     (messages.not_scheduled("s", new=False), "scheduler s has not tried to place it: is it running?"),
@@ -153,7 +153,7 @@ CONSTANTS = {
     "UNKNOWN": "cannot tell whether it is placed whole",
     "NO_WORKERS": "it has no workers",
     "whole": "placed whole: {} workers on {}, as node config {} needs",
-    "crowded_node": "node {} has {} of the job's workers, and may have one",
+    "crowded_node": "node {} has {} of the job's workers, and must have at most one",
     "on_node": "{} is on node {}, {}",
     "NODE_GONE": "which does not exist any more",
     "NODE_NOT_READY": "which is not ready",

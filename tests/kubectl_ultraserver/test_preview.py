@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from kubectl_ultraserver import __main__ as cli
-from kubectl_ultraserver.listing import RULES
+from kubectl_ultraserver.listing import RULES_PATH
 from testbed.mpijob import mpijob
 from tests.kubectl_ultraserver.api import MISSING, Cluster
 from tests.kubectl_ultraserver.build import NAMESPACE, rules, run
@@ -19,7 +19,7 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     """An installation, and a webhook that no one calls."""
     made = Cluster()
     store_nodes(made, 3)
-    made.put(RULES, rules())
+    made.put(RULES_PATH, rules())
     made.put("/apis", {"groups": [{"versions": [{"groupVersion": "kubeflow.org/v2beta1"}]}]})
     kind = {"name": "mpijobs", "kind": "MPIJob", "namespaced": True}
     made.put("/apis/kubeflow.org/v2beta1", {"resources": [kind]})

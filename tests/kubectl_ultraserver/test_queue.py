@@ -13,7 +13,7 @@ from common.times import stamp
 from contract.keys import JOB, OPENED, SERVER_4, TIME_LIMIT
 from kube.api import Object
 from kubectl_ultraserver import __main__ as cli
-from kubectl_ultraserver.listing import LEASE
+from kubectl_ultraserver.listing import LEASE_PATH
 from kubectl_ultraserver.queue import (
     AHEAD,
     ENDLESS,
@@ -259,7 +259,7 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     made = Cluster()
     store_nodes(made, 3)
     made.put("/apis", {"groups": []})
-    made.put(LEASE, {"spec": {"renewTime": "2100-01-01T00:00:00Z"}})
+    made.put(LEASE_PATH, {"spec": {"renewTime": "2100-01-01T00:00:00Z"}})
     monkeypatch.setattr(cli, "connect_as_user", lambda *_: (made, "team-a"))
     monkeypatch.setattr("kubectl_ultraserver.listing.datetime", SimpleNamespace(now=lambda _: NOW))
     jobs = [

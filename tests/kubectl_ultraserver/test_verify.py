@@ -165,7 +165,7 @@ def test_a_single_node_is_shared_only_with_those_that_need_no_more() -> None:
 
 def test_two_workers_on_one_node_are_no_two_nodes() -> None:
     messages = problems_of(verify(work(workers("train", 4, ["n1-0", "n1-0", "n1-2", "n1-3"]))))
-    assert ("straddles", "node n1-0 has 2 of the job's workers, and may have one") in messages
+    assert ("straddles", "node n1-0 has 2 of the job's workers, and must have at most one") in messages
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 from kube.api import ApiError
 from kubectl_ultraserver import web
 from kubectl_ultraserver.proxy import ProxiedApi, Reply
-from kubectl_ultraserver.service import SERVICE
+from kubectl_ultraserver.service import SERVICE_PATH
 from tests.kubectl_ultraserver.build import run
 
 PAGE = "default-src 'none'"
@@ -70,8 +70,8 @@ def api() -> FakeProxy:
 
 
 @pytest.fixture
-def page(api: FakeProxy) -> Iterator[web.Web]:
-    with web.Web(cast("ProxiedApi", api)) as server:
+def page(api: FakeProxy) -> Iterator[web.PageServer]:
+    with web.PageServer(cast("ProxiedApi", api)) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         yield server
@@ -79,7 +79,7 @@ def page(api: FakeProxy) -> Iterator[web.Web]:
         thread.join()
 
 
-def ask(page: web.Web, path: str, verb: str = "GET", body: bytes | None = None, **headers: str) -> Got:
+def ask(page: web.PageServer, path: str, verb: str = "GET", body: bytes | None = None, **headers: str) -> Got:
     """Sends a request; ``headers`` have ``_`` for ``-``."""
     with closing(http.client.HTTPConnection(page.host, timeout=5)) as connection:
         connection.request(verb, path, body, {name.replace("_", "-"): text for name, text in headers.items()})
@@ -87,11 +87,11 @@ def ask(page: web.Web, path: str, verb: str = "GET", body: bytes | None = None, 
         return Got(response.status, response.headers, response.read().decode())
 
 
-def token_of(page: web.Web) -> str:
+def token_of(page: web.PageServer) -> str:
     return page.url.partition(page.host)[2]
 
 
-def test_the_token_can_be_exchanged_for_a_cookie_once(page: web.Web, api: FakeProxy) -> None:
+def test_the_token_can_be_exchanged_for_a_cookie_once(page: web.PageServer, api: FakeProxy) -> None:
     """Protects the page from people who see the address later: in a history, a log or a list of processes."""
     first = ask(page, token_of(page))
     assert (first.status, first.headers["Location"]) == (303, "/")
@@ -116,7 +116,7 @@ def test_the_token_can_be_exchanged_for_a_cookie_once(page: web.Web, api: FakePr
     ],
 )
 def test_without_token_or_cookie_nothing_is_passed_on(
-    page: web.Web, api: FakeProxy, path: str, headers: dict[str, str]
+    page: web.PageServer, api: FakeProxy, path: str, headers: dict[str, str]
 ) -> None:
     assert ask(page, path, **headers).status == 403
     assert not api.requests
@@ -124,7 +124,7 @@ def test_without_token_or_cookie_nothing_is_passed_on(
 
 
 @pytest.mark.parametrize("host", ["evil.example", "localhost:{port}", "127.0.0.1", "127.0.0.1:1"])
-def test_a_foreign_host_gets_nothing_and_spends_no_token(page: web.Web, host: str) -> None:
+def test_a_foreign_host_gets_nothing_and_spends_no_token(page: web.PageServer, host: str) -> None:
     """Protects from a page whose name is made to resolve to loopback."""
     foreign = {"Host": host.format(port=page.server_port)}
     assert ask(page, token_of(page), **foreign).status == 403
@@ -136,32 +136,32 @@ def test_a_foreign_host_gets_nothing_and_spends_no_token(page: web.Web, host: st
     "path",
     ["/../../../secrets", "/static/../..", "/static/%2e%2e/x.js", "/..%2f..%2fsecrets", "//x", "/v1/preview"],
 )
-def test_no_path_leads_out_of_the_service(page: web.Web, api: FakeProxy, path: str) -> None:
+def test_no_path_leads_out_of_the_service(page: web.PageServer, api: FakeProxy, path: str) -> None:
     """Protects all else that the user may read from a script in the page."""
     assert ask(page, path, Cookie=page.cookie).status == 404
     assert not api.requests
 
 
 def test_a_form_is_forwarded_with_length_and_origin_and_without_the_cookie(
-    page: web.Web, api: FakeProxy
+    page: web.PageServer, api: FakeProxy
 ) -> None:
     """The page's server needs the length, and decides by the others whether another site asks."""
     sent = {"Origin": "null", "Sec-Fetch-Site": "same-origin", "Content-Type": "multipart/form-data"}
     got = ask(page, "/", "POST", b"object=x", Cookie=page.cookie, **sent)
     assert got.status == 200
-    assert api.requests == [Asked("POST", f"{SERVICE}/?", b"object=x", sent)]
+    assert api.requests == [Asked("POST", f"{SERVICE_PATH}/?", b"object=x", sent)]
     assert got.headers[web.POLICY_HEADER] == PAGE
     assert "gunicorn" not in got.headers["Server"]
 
 
-def test_a_body_without_a_length_or_too_long_is_refused(page: web.Web, api: FakeProxy) -> None:
+def test_a_body_without_a_length_or_too_long_is_refused(page: web.PageServer, api: FakeProxy) -> None:
     for length, status in (("", 411), ("-1", 413), (str(web.MAX_BODY_BYTES + 1), 413)):
         assert ask(page, "/", "POST", b"", Cookie=page.cookie, Content_Length=length).status == status
     assert not api.requests
 
 
 @pytest.mark.parametrize("verb", ["PUT", "HEAD", "OPTIONS"])
-def test_another_method_is_refused_as_text(page: web.Web, api: FakeProxy, verb: str) -> None:
+def test_another_method_is_refused_as_text(page: web.PageServer, api: FakeProxy, verb: str) -> None:
     """Protects people from HTML of http.server, which has none of the page's headers."""
     got = ask(page, "/", verb, Cookie=page.cookie)
     assert (got.status, got.headers["Content-Type"]) == (501, "text/plain; charset=utf-8")
@@ -179,7 +179,7 @@ def test_another_method_is_refused_as_text(page: web.Web, api: FakeProxy, verb: 
     ],
 )
 def test_an_answer_that_is_not_the_page_is_reported_in_a_sentence(
-    page: web.Web, api: FakeProxy, reply: Reply | ApiError, status: int, text: str
+    page: web.PageServer, api: FakeProxy, reply: Reply | ApiError, status: int, text: str
 ) -> None:
     """A right that is taken away, or a Pod or proxy that ends, while the page is open."""
     api.reply = reply

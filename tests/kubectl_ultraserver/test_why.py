@@ -103,7 +103,7 @@ def test_with_the_program_a_job_that_lacks_pods_waits_for_them() -> None:
 def test_a_worker_that_has_succeeded_is_not_waited_for() -> None:
     pods = gated(workers("train", 4), 4)
     pods[0]["status"]["phase"] = "Succeeded"
-    assert only(case(work(pods, job=stored()))).text.startswith("could admit the job to us-01, and has not")
+    assert only(case(work(pods, job=stored()))).text.startswith("could admit the job to us-01, but has not")
 
 
 def test_a_program_that_does_not_run_is_named_with_the_nodes_for_the_job() -> None:
@@ -125,7 +125,7 @@ def test_a_program_that_runs_and_does_not_open_a_job_is_quoted() -> None:
         "ultraserver-placement",
     )
     finding = only(case(work(gated(workers("train", 4), 4), job=stored()), events=(reason,)))
-    assert finding.text.startswith("could admit the job to us-01, and has not")
+    assert finding.text.startswith("could admit the job to us-01, but has not")
     assert finding.details == ("its last Event: admitted 3 times without getting its nodes",)
 
 

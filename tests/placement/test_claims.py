@@ -9,7 +9,7 @@ from contract.keys import DRIVER, HOSTNAME, NEURON, PLACE
 from kube.api import Object
 from placement.decide.allocation import unmet_request
 from placement.decide.fit import lacking_resource
-from placement.observe.inventory import API, read_claim, read_class, read_slice
+from placement.observe.inventory import API_PATH, read_claim, read_class, read_slice
 from placement.observe.model import Ask, Device
 from tests.kube.fake import FakeApi
 from tests.placement.stored import (
@@ -57,7 +57,7 @@ def put(api: FakeApi, kind: str, name: str, namespace: str = "", **content: Any)
     """Stores an object of resource.k8s.io."""
     where = f"namespaces/{namespace}/" if namespace else ""
     result = {"metadata": {"name": name, "namespace": namespace, **content.pop("metadata", {})}, **content}
-    api.put(f"{API}/{where}{kind}/{name}", result)
+    api.put(f"{API_PATH}/{where}{kind}/{name}", result)
     return result
 
 
@@ -113,7 +113,9 @@ def store(api: FakeApi, objects: list[Object]) -> list[Object]:
         ]
         api.put(path_of(pod), pod)
         for entry in pod["spec"]["resourceClaims"]:
-            where = f"{API}/namespaces/team/resourceclaimtemplates/{entry.get('resourceClaimTemplateName')}"
+            where = (
+                f"{API_PATH}/namespaces/team/resourceclaimtemplates/{entry.get('resourceClaimTemplateName')}"
+            )
             if template := api.objects.get(where):
                 name = f"{pod['metadata']['name']}-{entry['name']}"
                 spec = template["spec"]["spec"]
@@ -181,7 +183,7 @@ def test_a_job_holds_its_unit_by_allocated_claims_and_not_by_its_annotation(
     program.run()
     assert pinned(api, "next-b-worker") == {""}
     for index in range(4):  # another user's Pods of that name have no devices
-        api.remove(f"{API}/namespaces/team/resourceclaims/running-worker-{index}-neurons")
+        api.remove(f"{API_PATH}/namespaces/team/resourceclaims/running-worker-{index}-neurons")
     program.run()
     assert pinned(api, "next-b-worker") == {"us-02"}
 
@@ -336,7 +338,7 @@ def test_an_admitted_job_of_one_node_keeps_it_after_a_change_of_its_claim(api: F
     single(api, "a", request())
     program = Program(api)
     program.run()
-    api.remove(f"{API}/namespaces/team/resourceclaims/a-worker-0-neurons")
+    api.remove(f"{API_PATH}/namespaces/team/resourceclaims/a-worker-0-neurons")
     single(api, "b", request())
     program.run()
     nodes = [pod["spec"]["nodeSelector"][HOSTNAME] for pod in stored(api)]
@@ -392,7 +394,7 @@ def test_a_unit_with_nodes_of_driver_and_plugin_is_not_whole(api: FakeApi) -> No
     served = {"selectors": [{"cel": {"expression": f"device.driver == '{DRIVER}'"}}]}
     put(api, "deviceclasses", DRIVER, spec=served | {"extendedResourceName": NEURON})
     for position in range(2):
-        api.remove(f"{API}/resourceslices/n2-{position}-{DRIVER}")
+        api.remove(f"{API_PATH}/resourceslices/n2-{position}-{DRIVER}")
         api.objects[f"/api/v1/nodes/n2-{position}"]["status"]["allocatable"][NEURON] = "16"
     for node in ("n2-2", "n2-3"):
         spec = slice_of(node)
@@ -439,7 +441,7 @@ def test_devices_that_are_had_by_another_resource_of_theirs_are_taken(
     api.put(path_of(pod), pod)
     extended = {"annotations": {"resource.kubernetes.io/extended-resource-claim": "true"}}
     put_claim(api, "made", "n2-3", pod["metadata"]["uid"], **extended)
-    spec, claim = slice_of("n2-3"), f"{API}/namespaces/team/resourceclaims/made"
+    spec, claim = slice_of("n2-3"), f"{API_PATH}/namespaces/team/resourceclaims/made"
     results = api.objects[claim]["status"]["allocation"]["devices"]["results"]
     for name in own:
         spec["devices"].append(spec["devices"][0] | {"name": name})

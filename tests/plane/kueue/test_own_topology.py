@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from kube.api import Object
-from kubectl_ultraserver.check.gather import AFTER, Gatherer
+from kubectl_ultraserver.check.gather import CHECKS_AFTER, Gatherer
 from kubectl_ultraserver.objects import NAME
 from testbed.experiment.stage import TEAMS, Stage
 from testbed.mpijob import mpijob
@@ -99,7 +99,7 @@ def installed(stage: Stage) -> Iterator[Callable[[str], list[tuple[str, str]]]]:
     def lines(text: str) -> list[tuple[str, str]]:
         data = {"15-kueue.yaml": rows, "rules.yaml": EXTENDS + text}
         inside.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data})
-        return [(line.status, line.text) for line in AFTER["levels"](Gatherer(stage.api, TEAMS[0]))]
+        return [(line.status, line.text) for line in CHECKS_AFTER["levels"](Gatherer(stage.api, TEAMS[0]))]
 
     yield lines
     inside.delete("configmap", name)
@@ -118,5 +118,5 @@ def test_check_reports_a_level_that_no_topology_has(
     ((status, text),) = installed(f"values: {{kueueLevel: {level}}}\n")
     assert status == "warn"
     assert text.startswith(
-        f"the rule table uses Kueue's level {level}; no Topology has it, but kubernetes.io/hostname, "
+        f"the rule table uses Kueue's level {level}; no Topology has it, only kubernetes.io/hostname, "
     )

@@ -73,7 +73,7 @@ def test_web_shows_the_page_to_one_browser(browser: Chrome, served: Kubectl) -> 
         assert browser.execute_script("return document.cookie") == ""
         assert console(browser) == []
         browser.get(address)
-        assert "this address worked once" in browser.find_element(By.TAG_NAME, "body").text
+        assert "this address works only once" in browser.find_element(By.TAG_NAME, "body").text
         assert any("status of 403" in line for line in console(browser))
 
 
