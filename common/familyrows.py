@@ -21,7 +21,7 @@ def with_keys(
 
 
 def merge_rows(lower: dict[str, Any], upper: dict[str, Any]) -> dict[str, Any]:
-    """Returns a lower row, changed by an upper row; the lists in the rows are merged row by row."""
+    """Returns a lower row, overridden by an upper row; the lists in the rows are merged row by row."""
     lists = {}
     for name, key in KEY_OF_LIST.items():
         if name in upper:

@@ -19,7 +19,7 @@ def coming(  # noqa: PLR0913, PLR0917 - all that the Pods of a job depend on
     name: str,
     workers: Sequence[Object],
     place: Place,
-    sets: int,
+    group_count: int,
     priorities: Mapping[str, int],
     now: datetime,
 ) -> list[Pod]:
@@ -30,13 +30,13 @@ def coming(  # noqa: PLR0913, PLR0917 - all that the Pods of a job depend on
         name: The name of the job.
         workers: The worker Pods of one group, as admission would store them, without names.
         place: The placement annotation of the first worker.
-        sets: The number of groups. For whole-job admission, each group is a job.
+        group_count: The number of groups. For whole-job admission, each group is a job.
         priorities: The value of each priority class by name. The default class has an empty name.
         now: The creation time of the Pods.
     """
     placed = replace(place, placer=Placer.WHOLE_JOB, index=Index((Term(NAME),)))
     pods = []
-    for group, (number, worker) in product(range(sets), enumerate(workers)):
+    for group, (number, worker) in product(range(group_count), enumerate(workers)):
         group_label = {place.group: str(group)} if place.group else {}
         labels = get_map(worker, ("metadata", "labels")) | group_label
         metadata = {

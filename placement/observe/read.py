@@ -117,7 +117,7 @@ def read_pod(raw: Object) -> Pod | None:
         number=number,
         fault=fault,
         gates=gates[:MOST_GATES],
-        demand=read_demand(spec, status, conditions=bool(place) and not fault),
+        demand=read_demand(spec, status, with_conditions=bool(place) and not fault),
         claims=tuple(_claims(claims[:MOST_CLAIMS], status)),
         labels=labels if place and not fault else _stored_labels(labels, has_node=bool(node)),
         # The anti-affinity of a pod without a node and without an annotation has no effect yet.
@@ -167,12 +167,12 @@ def read_place(raw: Object) -> tuple[Place | None, int]:
     return place, number or 0  # without whole-job admission, the unit of a pod does not depend on its number
 
 
-def read_demand(spec: Object, status: Object | None = None, *, conditions: bool = True) -> Demand:
+def read_demand(spec: Object, status: Object | None = None, *, with_conditions: bool = True) -> Demand:
     """Returns the demand of a pod on a node; pods with equal demands share one object.
 
-    Without ``conditions``, the demand has no node selector, node affinity and tolerations.
+    Without ``with_conditions``, the demand has no node selector, no node affinity and no tolerations.
     """
-    conditions_spec = spec if conditions else {}
+    conditions_spec = spec if with_conditions else {}
     required = _required(conditions_spec, "nodeAffinity")
     terms = None if required is None else tuple(map(_term, required.get("nodeSelectorTerms") or ()))
     tolerations = tuple(

@@ -10,7 +10,7 @@ from placement.observe.model import UNITS, Units, units_of
 
 
 def watch_units(path: Path | None) -> Watched[Units]:
-    """Returns the watched units of a file or directory and of the packaged table. ``path`` may be None.
+    """Returns the watched units of the packaged table and, with a path, of this file or directory.
 
     If a row is removed, for example by the kill switch, its units remain, because pods may be on them.
     """
