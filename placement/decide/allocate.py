@@ -152,18 +152,20 @@ class Allocator:
         The first job has a reservation, and the first job of each other namespace has one when it is
         `OVERDUE`. The first job within a guarantee has one that keeps off only jobs of the same team.
         """
-        reservations, team = self._cluster.reservations, self._cluster.guarantees.guarantee_for(job)
-        if len(ranking.ending_units(self._ends)) < count or self._tries[job.key[0]] == MOST_TRIES:
-            return
+        reservations, namespace = self._cluster.reservations, job.key[0]
         general = [reservation.job[0] for reservation in reservations if not reservation.team]
+        team = self._cluster.guarantees.guarantee_for(job)
         teams: list[Guarantee | None] = []
-        if not general or (age >= OVERDUE and job.key[0] not in general):
+        if not general or (age >= OVERDUE and namespace not in general):
             teams.append(None)
         if team and all(reservation.team is not team for reservation in reservations):
             teams.append(team)
-        self._tries[job.key[0]] += bool(teams)
-        new = (ranking.reserve(count, job, self._ends, team) for team in teams)
-        reservations += filter(None, new)
+        if not teams or self._tries[namespace] == MOST_TRIES:
+            return
+        if len(ranking.ending_units(self._ends)) >= count:
+            self._tries[namespace] += 1
+            new = (ranking.reserve(count, job, self._ends, team) for team in teams)
+            reservations += filter(None, new)
 
     def _ranking(self, job: Job) -> Ranking:
         """Returns the units that suit a job.
