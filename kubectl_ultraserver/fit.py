@@ -69,8 +69,8 @@ def fit(
             return Fit(
                 fits=False, units=(), text=messages.would_wait(why), details=details + notes, pods=pods
             )
-    openings = (opening for opening in decision.openings if opening.job.key in worker_keys)
-    units = tuple(dict.fromkeys(unit for opening in openings for unit in opening.units))
+    admissions = (admission for admission in decision.admissions if admission.job.key in worker_keys)
+    units = tuple(dict.fromkeys(unit for admission in admissions for unit in admission.units))
     stopped_reason = why_stopped(case.lease, case.fleet.now) if is_gated else ""
     text = messages.fits(place.placer, units, stopped_reason)
     return Fit(fits=not stopped_reason, units=units, text=text, details=notes, pods=pods)

@@ -127,9 +127,9 @@ def queue(
     ran_out_of_time = len(starts) < len(movable) and not has_time()
     now = Start(fleet.now, fleet.now) if is_known else None
     entries = []
-    for opening in decision.openings:
-        text = f"fits {join_names(opening.units)}; see its Events if it still waits"
-        entries.append(_entry(decision, opening.job, FITS, text, now))
+    for admission in decision.admissions:
+        text = f"fits {join_names(admission.units)}; see its Events if it still waits"
+        entries.append(_entry(decision, admission.job, FITS, text, now))
     entries += [_waiting_entry(decision, waiting, starts) for waiting in decision.waiting]
     if not is_known:
         entries = [replace(entry, units=()) for entry in entries]

@@ -68,10 +68,10 @@ def _explain_gate(case: Case, pods: Sequence[Pod]) -> Iterator[Finding]:
             problem, details = reason_and_details(case, decision, waiting)
             yield Finding("program", COMPONENT, messages.not_admitted(problem), details)
     age = case.fleet.now - min(pod.created for pod in pods)
-    for opening in decision.openings:
-        if opening.job.key not in pod_keys:
+    for admission in decision.admissions:
+        if admission.job.key not in pod_keys:
             continue
-        units = opening.units
+        units = admission.units
         if stopped_reason:
             yield Finding("program", COMPONENT, messages.would_admit(units))
         elif age < GRACE:
@@ -130,7 +130,7 @@ def _explain_units(case: Case, workers: Sequence[Pod]) -> Iterator[Finding]:
             job=pod.job or case.reference.name,
             place=replace(pod.place, placer=Placer.WHOLE_JOB),
             gates=() if pod.node else (GATE,),
-            opened=pod.opened if pod.pin else None,
+            admitted_at=pod.admitted_at if pod.pin else None,
         )
         for pod in workers
         if pod.place and not pod.deleting
@@ -141,9 +141,9 @@ def _explain_units(case: Case, workers: Sequence[Pod]) -> Iterator[Finding]:
     for waiting in decision.waiting:
         if waiting.job.key in own_keys and not waiting.job.obstacle:
             yield Finding("ultraserver", case.reference.name, *reason_and_details(case, decision, waiting))
-    for opening in decision.openings:
-        if opening.job.key in own_keys:
-            yield Finding("ultraserver", case.reference.name, messages.room(opening.units))
+    for admission in decision.admissions:
+        if admission.job.key in own_keys:
+            yield Finding("ultraserver", case.reference.name, messages.room(admission.units))
 
 
 def decision_of(fleet: Fleet, pods: Iterable[Pod | Ended], *, reserves: bool = True) -> Decision:

@@ -35,7 +35,7 @@ def _explain_misplaced(case: Case) -> Iterator[Finding]:
 
 def _explain_dead_nodes(case: Case) -> Iterator[Finding]:
     """Yields a finding about what the placement program does with an admitted job on a dead node."""
-    admitted_workers = [worker for worker in case.workers if worker.opened and worker.node]
+    admitted_workers = [worker for worker in case.workers if worker.admitted_at and worker.node]
     nodes = dict.fromkeys(worker.node for worker in admitted_workers)
     dead_nodes = [name for name in nodes if case.fleet.topology.why_dead(name)]
     if not dead_nodes:

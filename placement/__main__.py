@@ -140,9 +140,9 @@ def open_(job: str | None, everything: bool, kubeconfig: Path | None) -> None:  
     for pod in waiting:
         if why := by_hand.admit(api, pod):
             failed += 1
-        say(messages.opened(f"{pod.namespace}/{pod.name}", shown(pod.key), why), err=bool(why))
+        say(messages.admitted_by_hand(f"{pod.namespace}/{pod.name}", shown(pod.key), why), err=bool(why))
     if failed:
-        raise click.ClickException(messages.not_opened(failed))
+        raise click.ClickException(messages.not_admitted(failed))
     if not waiting:
         raise click.ClickException(messages.none_waits(job))
 

@@ -274,13 +274,13 @@ long_name: Final = "a name has at most {} characters".format
 ONE_OR_ALL: Final = "name one job as namespace/name, or use --all"
 INCOMPLETE_SNAPSHOT: Final = "note: the snapshot lacks pods or claims that its user could not list"
 _RETAKE: Final = "take a snapshot with `kubectl ultraserver snapshot`, and do not change it"
-not_opened: Final = "{} pods were not admitted".format
+not_admitted: Final = "{} pods were not admitted".format
 large_snapshot: Final = f"{{}}: has more than {{}} MiB: {_RETAKE}".format
 no_decision: Final = "{}: no decision: a bug, or the file was changed: {}".format
 other_release: Final = "note: the snapshot was taken with release {}".format
 
 
-def opened(pod: str, job: str, why: str) -> str:
+def admitted_by_hand(pod: str, job: str, why: str) -> str:
     name = f"pod {pod} of job {job}"
     return f"{name}: {why}" if why else f"admitted {name}"
 

@@ -64,10 +64,10 @@ def decided(snapshot: Snapshot) -> Decision:
 
 def described(decision: Decision) -> dict[str, Any]:
     """Returns a decision as JSON: first a sentence, then the jobs in order."""
-    openings, waits, deletions = decision.openings, decision.waiting, decision.deletions
+    admissions, waits, deletions = decision.admissions, decision.waiting, decision.deletions
     return {
-        "text": messages.replayed(len(openings), len(waits), len(deletions)),
-        "admit": [_entry(each.job.key, messages.to_units(each.units)) for each in openings],
+        "text": messages.replayed(len(admissions), len(waits), len(deletions)),
+        "admit": [_entry(each.job.key, messages.to_units(each.units)) for each in admissions],
         "evict": [_entry(each.job.key, each.why) for each in deletions],
         "wait": [_entry(each.job.key, each.why, reason=each.reason) for each in waits],
         "reserve": [

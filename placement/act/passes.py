@@ -21,7 +21,7 @@ from placement.decide.allocation import with_devices
 from placement.decide.cluster import shown
 from placement.decide.decide import Scene, assume
 from placement.decide.jobs import Job
-from placement.decide.plan import Decision, Deletion, Memory, Opening, Tuning
+from placement.decide.plan import Admission, Decision, Deletion, Memory, Tuning
 from placement.decide.topology import Topology
 from placement.messages import EventReason
 from placement.observe.inventory import Inventory
@@ -142,12 +142,12 @@ class PassRunner:
                 return False
             with self._handle_refusal(deletion.job):
                 self._delete(deletion)
-        for number, opening in enumerate(decision.openings):
+        for number, admission in enumerate(decision.admissions):
             # At least one job is admitted in each pass, however long the decision took.
             if number and time.monotonic() >= deadline:
                 return False
-            with self._handle_refusal(opening.job):
-                self._open(opening)
+            with self._handle_refusal(admission.job):
+                self._admit(admission)
         return True
 
     @contextlib.contextmanager
@@ -161,31 +161,31 @@ class PassRunner:
             self._was_refused = True
             self._memory = self._memory.with_refusal(job.key, str(error), self.clock())
 
-    def _open(self, opening: Opening) -> None:
-        now, job = self.clock(), opening.job
+    def _admit(self, admission: Admission) -> None:
+        now, job = self.clock(), admission.job
 
         blocks = {member.pod.uid: member.block for member in job.unpinned_workers}
 
         def pin(pod: Pod, plan: Mapping[int, str]) -> list[Object]:
-            unit = opening.blocks[blocks[pod.uid]]
+            unit = admission.blocks[blocks[pod.uid]]
             return write.pin_operations(pod, job.place.unit, unit, write.opened_value(now, plan))
 
         def remove_gate(pod: Pod) -> Pod | None:
-            is_unpinned = pod.uid in blocks and pod.opened is None
+            is_unpinned = pod.uid in blocks and pod.admitted_at is None
             return write.patch(self.api, pod, write.gate_removal(pod) + (pin(pod, {}) if is_unpinned else []))
 
         def write_plan(pod: Pod) -> Pod | None:
             return write.patch(self.api, pod, pin(pod, plans[pod.uid]))
 
-        plans = {pod.uid: plan for pod, plan in opening.plans}
+        plans = {pod.uid: plan for pod, plan in admission.plans}
         pinned_pods: dict[str, Pod] = {}
         # Not in parallel: if there are two leaders, only one can write all plans.
-        for first_pod, _ in opening.plans:
+        for first_pod, _ in admission.plans:
             pinned_pods |= self._write_pods(write_plan, [first_pod])
         gated_pods = [pinned_pods.get(member.pod.uid, member.pod) for member in job.gated_pods]
         self._write_pods(remove_gate, gated_pods)
-        text = messages.admitted(opening.units)
-        self.metrics.openings.inc()
+        text = messages.admitted(admission.units)
+        self.metrics.admissions.inc()
         _log.info("%s", messages.about(shown(job.key), text))
         self.reporter.write(job, EventReason.ADMITTED, text, now)
 

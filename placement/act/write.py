@@ -86,7 +86,7 @@ def is_unchanged(api: RestApi, pod: Pod) -> bool:
     """Returns whether the facts about a pod on which a deletion depends are still true on the API server."""
     raw = api.get(pod_path(pod))
     current = read_pod(raw) if raw else None
-    facts = attrgetter("uid", "node", "opened", "on_failure", "priority")
+    facts = attrgetter("uid", "node", "admitted_at", "on_failure", "priority")
     return current is not None and facts(current) == facts(pod)
 
 
@@ -111,7 +111,7 @@ def delete(api: RestApi, pod: Pod) -> bool:
     """
     raw = api.get(pod_path(pod))
     current = raw and read_pod(raw)
-    if not current or current.uid != pod.uid or current.started or current.opened is None:
+    if not current or current.uid != pod.uid or current.started or current.admitted_at is None:
         return False
     patch(api, current, gate_removal(current))
     api.delete(pod_path(pod), {"uid": pod.uid})

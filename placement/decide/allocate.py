@@ -10,7 +10,7 @@ from placement.decide.believe import Member
 from placement.decide.choose import Ranking
 from placement.decide.cluster import Cluster, shown
 from placement.decide.jobs import Job
-from placement.decide.plan import Failure, Opening, Shortage
+from placement.decide.plan import Admission, Failure, Shortage
 from placement.decide.reserve import OVERDUE, Ends
 from placement.decide.topology import unsuited
 from placement.messages import Reason
@@ -44,8 +44,8 @@ class Allocator:
         self._compared_parts: Counter[str] = Counter()
         self._tries: Counter[str] = Counter()  # by namespace, the searches for units to reserve
 
-    def open(self, job: Job, failure: Failure | None, age: timedelta | None) -> Opening:
-        """Returns the opening of a job, which must have no `Job.obstacle`.
+    def admit(self, job: Job, failure: Failure | None, age: timedelta | None) -> Admission:
+        """Returns the admission of a job, which must have no `Job.obstacle`.
 
         Units of the job's earlier failures are chosen last. ``age`` is that of a job for which units may be
         reserved; None if they may not.
@@ -62,7 +62,7 @@ class Allocator:
             units = {block: unit for block, unit in units_by_block.items() if unit and block in unpinned}
         if unplaced:
             units |= self.settle(job, unplaced, failure, age)
-        return Opening(job, units)
+        return Admission(job, units)
 
     def _check_pins(self, job: Job) -> None:
         """Checks that pins do not contradict each other. Two leaders may have pinned, and pins stay."""
@@ -82,8 +82,8 @@ class Allocator:
             if not pod.gated and member.unit is None:
                 raise UnplacedError(messages.by_hand(pod.name, pod.node))
         units = sorted({member.unit for member in pods if member.unit})
-        unpinned = [member for member in pods if member.pod.gated and member.pod.opened is None]
-        admitted = [member for member in pods if not member.pod.gated or member.pod.opened is not None]
+        unpinned = [member for member in pods if member.pod.gated and member.pod.admitted_at is None]
+        admitted = [member for member in pods if not member.pod.gated or member.pod.admitted_at is not None]
         why = None
         for unit in units:
             present = [member for member in admitted if member.unit == unit]

@@ -78,7 +78,7 @@ def pods_of(question: Mapping[str, Any], now: datetime) -> list[Pod]:
     if not pods:
         raise ValueError(messages.EMPTY)
     # If the Pods had a node or a pin, the reason would name the jobs on that node or unit.
-    return [replace(pod, job=f"{ABSENT} {pod.job}", node="", opened=None, plan="") for pod in pods]
+    return [replace(pod, job=f"{ABSENT} {pod.job}", node="", admitted_at=None, plan="") for pod in pods]
 
 
 def answer_for(scene: Scene, pods: Sequence[Pod], goes_on: Callable[[], bool] = lambda: True) -> Answer:
@@ -92,10 +92,10 @@ def answer_for(scene: Scene, pods: Sequence[Pod], goes_on: Callable[[], bool] = 
     decision = scene.decision()
     # A Pod whose annotation is not trusted is a job of its own.
     own_jobs = [waiting for waiting in decision.waiting if waiting.job.pods[0].pod.key in keys]
-    openings = {opening.job.key: opening.units for opening in decision.openings}
-    units = tuple(unit for key, job_units in openings.items() if key in keys for unit in job_units)
-    queue = [*openings, *(waiting.job.key for waiting in decision.waiting if waiting.reason not in STUCK)]
-    waiting_jobs = {*openings, *(waiting.job.key for waiting in decision.waiting)}
+    admissions = {admission.job.key: admission.units for admission in decision.admissions}
+    units = tuple(unit for key, job_units in admissions.items() if key in keys for unit in job_units)
+    queue = [*admissions, *(waiting.job.key for waiting in decision.waiting if waiting.reason not in STUCK)]
+    waiting_jobs = {*admissions, *(waiting.job.key for waiting in decision.waiting)}
     other_count = len(waiting_jobs - keys - {waiting.job.key for waiting in own_jobs})
     if not own_jobs:
         return Answer(True, units, None, other_count, scene.now, True, "", scene.now)  # noqa: FBT003 - its fields

@@ -139,7 +139,7 @@ class Belief:
         return Member(pod, pod.key, pod.place, demand, has_claim, uses_devices, pod.pin, problem, unit)
 
     def _is_new(self, pod: Pod) -> bool:
-        return pod.opened is not None and abs(self._now - pod.opened) < self._bound
+        return pod.admitted_at is not None and abs(self._now - pod.admitted_at) < self._bound
 
     def _claim_requests(self, pod: Pod) -> tuple[tuple[Ask, ...], str]:
         """Returns the requests of a pod's claims, and the reason if they cannot be read; otherwise empty."""
@@ -147,18 +147,20 @@ class Belief:
             return requested_devices(self._inventory, pod), ""
         except ClaimError as error:
             # An admitted pod holds the unit of its pin, even if its claims are gone.
-            return ((Ask(messages.ALL_CLAIMS, NEURON, 0),) if pod.opened else ()), messages.fault(*error.args)
+            return ((Ask(messages.ALL_CLAIMS, NEURON, 0),) if pod.admitted_at else ()), messages.fault(
+                *error.args
+            )
 
     def _read_plans(self, pods: Sequence[Pod]) -> dict[tuple[JobKey, int], tuple[str, datetime]]:
         """Returns the planned unit, with the time of the plan, of each block that has no admitted worker."""
         plans: dict[tuple[JobKey, int], tuple[str, datetime]] = {}
         for pod in pods:
-            if pod.opened is not None and pod.plan and not pod.deleting and self._is_new(pod):
+            if pod.admitted_at is not None and pod.plan and not pod.deleting and self._is_new(pod):
                 for block, unit in PLANNED.findall(pod.plan):
-                    plans[pod.key, int(block)] = unit, pod.opened
+                    plans[pod.key, int(block)] = unit, pod.admitted_at
         if plans:
             for pod in pods:
-                if pod.place and (pod.node or pod.opened):
+                if pod.place and (pod.node or pod.admitted_at):
                     plans.pop((pod.key, pod.block), None)
         return plans
 

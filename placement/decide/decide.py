@@ -21,12 +21,12 @@ from placement.decide.cluster import Cluster, shown
 from placement.decide.jobs import Job, jobs_of
 from placement.decide.lost import Loss, Losses, elsewhere
 from placement.decide.plan import (
+    Admission,
     Cache,
     Decision,
     Deletion,
     Failure,
     Memory,
-    Opening,
     Shortage,
     Tuning,
     Unsettled,
@@ -78,7 +78,7 @@ def assume(pods: Iterable[Pod], written_pods: Iterable[Pod]) -> list[Pod]:
 
 
 def _stage(pod: Pod) -> tuple[bool, ...]:
-    return pod.deleting, bool(pod.node), not pod.gated, pod.opened is not None
+    return pod.deleting, bool(pod.node), not pod.gated, pod.admitted_at is not None
 
 
 class _DecisionMaker:
@@ -91,9 +91,11 @@ class _DecisionMaker:
         failures = memory.failures.items()
         refused_jobs = {key for key, failed in failures if failed.refused and now < failed.retry_time(tuning)}
         self._cluster = cluster = Cluster(scene.nodes, refused_jobs, tuning.units)
-        self._ends = Ends(now, memory.exceeded_limits, memory.admissions, tuning.default_limit, tuning.bound)
+        self._ends = Ends(
+            now, memory.exceeded_limits, memory.admitted_jobs, tuning.default_limit, tuning.bound
+        )
         self._allocator = Allocator(cluster, self._next_memory.doubtful_nodes, self._ends)
-        self._openings: list[Opening] = []
+        self._admissions: list[Admission] = []
         self._deletions: list[Deletion] = []
         self._waiting: list[Waiting] = []
         self._errors: list[tuple[Job, Exception]] = []
@@ -113,7 +115,7 @@ class _DecisionMaker:
             if member.problem and not member.pod.gated and not member.pod.deleting
         )
         return Decision(
-            tuple(self._openings),
+            tuple(self._admissions),
             tuple(self._deletions),
             self._explain_waiting(),
             tuple(untrusted),
@@ -179,7 +181,7 @@ class _DecisionMaker:
         return replace(
             self._next_memory,
             reserved_since={job: self._reserved_since(job) for job in reserved_jobs},
-            admissions=self._ends.admissions,
+            admitted_jobs=self._ends.admitted_jobs,
             exceeded_limits=self._ends.exceeded_limits,
             preemption=self._preemptions.current,
             cut_off_at=self._losses.cut_off,
@@ -284,7 +286,7 @@ class _DecisionMaker:
             age = self._now - self._age_start(job)
             reserves = self._tuning.reserves and (age >= YOUNG or self._goes_first(job))
             try:
-                self._openings.append(self._allocator.open(job, failure, age if reserves else None))
+                self._admissions.append(self._allocator.admit(job, failure, age if reserves else None))
                 self._current_jobs[job.key[0]] = job.key
                 self._ends.admit(job)
                 self._preemptions.admit(job)
@@ -305,14 +307,14 @@ class _DecisionMaker:
         if not shortage.can_end or job.key[0] in self._next_memory.failed_namespaces:
             return shortage
         if self._preemptions.can_begin(job):
-            fits = partial(self._opening_without, job)
+            fits = partial(self._admission_without, job)
             for victim, loss in self._preemptions.begin(job, shortage.ranking, fits):
                 self._delete_pods(victim, loss)
         victims = self._preemptions.reserve_units(job)
         return replace(shortage, victims=victims) if victims else shortage
 
-    def _opening_without(self, job: Job, victims: Collection[JobKey]) -> Opening | None:
-        """Returns the opening of a job if the victims did not exist; None if the job would still wait."""
+    def _admission_without(self, job: Job, victims: Collection[JobKey]) -> Admission | None:
+        """Returns the admission of a job if the victims did not exist; None if the job would still wait."""
         scene = self._scene
         pods, inventory = without(scene.pods, scene.inventory, victims)
         other_pods = tuple(pod for pod in pods if isinstance(pod, Ended) or not pod.deleting)
@@ -320,7 +322,7 @@ class _DecisionMaker:
         scene = replace(scene, pods=other_pods, tuning=tuning, memory=memory, inventory=inventory)
         trial = _DecisionMaker(scene)
         trial._consider_all()
-        return next((opening for opening in trial._openings if opening.job.key == job.key), None)
+        return next((admission for admission in trial._admissions if admission.job.key == job.key), None)
 
     def _delete_pods(self, job: Job, loss: Loss) -> None:
         """Deletes pods of a job that leaves a failed node or that is preempted."""
@@ -343,7 +345,7 @@ class _DecisionMaker:
             return
         moves = [(loss.blocks[block][0].unit, unit) for block, unit in units.items()]
         nodes = cluster.topology.node_names(job.place.unit, units.values()) if units else frozenset[str]()
-        began = self._ends.admissions[job.key].since if loss.preemptor else None
+        began = self._ends.admitted_jobs[job.key].since if loss.preemptor else None
         self._losses.leave(job, nodes, began)
         pods, why = tuple(member.pod for member in loss.pods), messages.leaves(moves, loss.why)
         self._deletions.append(Deletion(job, pods, why, loss.reason, loss.at_once, preemptor=loss.preemptor))
@@ -415,7 +417,7 @@ class _DecisionMaker:
         existing_jobs = {job.key for job in jobs} | self._ended_numbers.keys()
         unsettled = self._memory.unsettled
         needing_units = {waiting.job.key for waiting in self._waiting if waiting.shortage}
-        needing_units |= {opening.job.key for opening in self._openings}
+        needing_units |= {admission.job.key for admission in self._admissions}
         for key, since in self._memory.reserved_since.items():
             if key not in needing_units:
                 self._add_debt(key[0], self._now - since)

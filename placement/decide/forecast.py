@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from contract.keys import GATE
 from placement.decide.decide import Scene
-from placement.decide.plan import Decision, Opening
+from placement.decide.plan import Admission, Decision
 from placement.decide.preempt import without
 from placement.observe.model import JobKey, Pod, shared
 
@@ -45,16 +45,16 @@ def forecast(
     starts: dict[JobKey, Start] = {}
     unknown_jobs = set(jobs)
     reserved_starts = {key: start for key, start in _reserved_start(scene, decision) if key in unknown_jobs}
-    ends = {key: end.at for key in decision.ends.admissions if (end := decision.ends.end(key))}
+    ends = {key: end.at for key in decision.ends.admitted_jobs if (end := decision.ends.end(key))}
     retry_times = {failure.retry_time(scene.tuning) for failure in decision.memory.failures.values()}
     retry_times |= {scene.now + scene.tuning.bound for deletion in decision.deletions if deletion.preemptor}
     ended_jobs = frozenset[JobKey]()
     for _ in range(max_decisions):
-        for opening in decision.openings:
-            if opening.job.key in unknown_jobs:
-                starts[opening.job.key] = Start(scene.now, after=tuple(sorted(ended_jobs)))
-                unknown_jobs.remove(opening.job.key)
-            ends[opening.job.key] = decision.ends.latest_end(opening.job) - scene.tuning.bound
+        for admission in decision.admissions:
+            if admission.job.key in unknown_jobs:
+                starts[admission.job.key] = Start(scene.now, after=tuple(sorted(ended_jobs)))
+                unknown_jobs.remove(admission.job.key)
+            ends[admission.job.key] = decision.ends.latest_end(admission.job) - scene.tuning.bound
         later_times = [time for time in (*ends.values(), *retry_times) if time > scene.now]
         if not unknown_jobs or not later_times or not goes_on():
             break
@@ -72,7 +72,9 @@ def forecast(
 
 def _later_scene(scene: Scene, now: datetime, decision: Decision, ended_jobs: frozenset[JobKey]) -> Scene:
     """Returns the inputs of a later decision: this one was carried out, and the given jobs have ended."""
-    bound_pods = {pod.uid: pod for opening in decision.openings for pod in _bound_pods(opening, scene.now)}
+    bound_pods = {
+        pod.uid: pod for admission in decision.admissions for pod in _bound_pods(admission, scene.now)
+    }
     ended_jobs |= {deletion.job.key for deletion in decision.deletions if deletion.preemptor}
     other_pods, inventory = without(scene.pods, scene.inventory, ended_jobs)
     pods = tuple(bound_pods.get(pod.uid, pod) if isinstance(pod, Pod) else pod for pod in other_pods)
@@ -101,14 +103,14 @@ def _reserved_start(scene: Scene, decision: Decision) -> Iterator[tuple[JobKey, 
         yield reservation.job, Start(reservation.begin, latest, last_job)
 
 
-def _bound_pods(opening: Opening, now: datetime) -> Iterator[Pod]:
+def _bound_pods(admission: Admission, now: datetime) -> Iterator[Pod]:
     """Yields the Pods of an admitted job as if they had started: their job never counts as lacking nodes."""
-    key = opening.job.place.unit
-    for member in opening.job.gated_pods:
-        pod, unit = member.pod, opening.blocks.get(member.block)
+    key = admission.job.place.unit
+    for member in admission.job.gated_pods:
+        pod, unit = member.pod, admission.blocks.get(member.block)
         gates = tuple(gate for gate in pod.gates if gate != GATE)
         if unit and member.place:
             demand = shared(replace(pod.demand, selector={**pod.demand.selector, key: unit}))
-            yield replace(pod, gates=gates, demand=demand, opened=pod.opened or now, started=True)
+            yield replace(pod, gates=gates, demand=demand, admitted_at=pod.admitted_at or now, started=True)
         else:
             yield replace(pod, gates=gates, started=True)

@@ -49,7 +49,7 @@ class Job:
     @cached_property
     def unpinned_workers(self) -> tuple[Member, ...]:
         """The workers that have no unit yet."""
-        return tuple(member for member in self.workers if member.pod.gated and member.pod.opened is None)
+        return tuple(member for member in self.workers if member.pod.gated and member.pod.admitted_at is None)
 
     @cached_property
     def demands(self) -> tuple[Demand, ...]:
@@ -75,7 +75,7 @@ class Job:
     @cached_property
     def admitted_workers(self) -> tuple[Member, ...]:
         """The workers that this program admitted, without workers whose gate a person removed."""
-        return tuple(member for member in self.workers if member.pod.opened)
+        return tuple(member for member in self.workers if member.pod.admitted_at)
 
     @cached_property
     def was_admitted(self) -> bool:
@@ -96,7 +96,7 @@ class Job:
     def admitted_at(self) -> datetime | None:
         """When the first worker that has a unit was admitted; None if no worker has a unit."""
         pods = (member.pod for member in self.workers if member.pod.node or member.pin)
-        return min((pod.opened or pod.created for pod in pods), default=None)
+        return min((pod.admitted_at or pod.created for pod in pods), default=None)
 
     @cached_property
     def is_returning(self) -> bool:
@@ -187,9 +187,9 @@ class Job:
         It is unknown whether a missing worker will be recreated: a batch/v1 Job does not recreate a worker
         that succeeded, and the Pod of that worker is deleted together with its node.
         """
-        if self.mismatch or not any(member.pod.opened and member.pod.started for member in self.workers):
+        if self.mismatch or not any(member.pod.admitted_at and member.pod.started for member in self.workers):
             return False
-        blocks = {member.block for member in self.workers if member.pod.node or member.pod.opened}
+        blocks = {member.block for member in self.workers if member.pod.node or member.pod.admitted_at}
         # A worker cannot return to a unit of one node: it may get another unit, so all workers must exist.
         return all(member.place and member.block in blocks for member in self.gated_pods)
 

@@ -169,7 +169,7 @@ def loss_of(job: Job, pods: Iterable[Member], cluster: Cluster) -> Loss | None:
     the annotation on-node-failure, including pods that are being deleted.
     """
     workers = [member for member in pods if member.place]
-    admitted = [member for member in workers if member.pod.opened and (member.pod.node or member.pin)]
+    admitted = [member for member in workers if member.pod.admitted_at and (member.pod.node or member.pin)]
     node_names = _node_names(job)
     # A worker that is being deleted is ignored as soon as another worker has its number.
     present = [member for member in admitted if not (member.pod.deleting and member.pod.number in node_names)]
@@ -219,14 +219,23 @@ def _waiting(member: Member, since: datetime) -> Member:
     selector = {key: value for key, value in member.demand.selector.items() if key != label}
     demand = shared(replace(member.demand, selector=selector))
     pod = replace(
-        member.pod, gates=(GATE,), opened=None, plan="", node="", started=False, deleting=False, created=since
+        member.pod,
+        gates=(GATE,),
+        admitted_at=None,
+        plan="",
+        node="",
+        started=False,
+        deleting=False,
+        created=since,
     )
     return Member(pod, member.key, member.place, demand, has_claim=False, uses_devices=True, pin=None)
 
 
 def _node_names(job: Job) -> Mapping[int, str]:
     """Returns the nodes of the workers that have units, by worker number; empty if there is no node yet."""
-    pods = (member.pod for member in job.workers if member.pod.node or (member.pod.opened and member.pin))
+    pods = (
+        member.pod for member in job.workers if member.pod.node or (member.pod.admitted_at and member.pin)
+    )
     return {pod.number: pod.node for pod in pods}
 
 

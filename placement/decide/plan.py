@@ -11,7 +11,7 @@ from placement.decide.believe import Member
 from placement.decide.choose import Ranking
 from placement.decide.cluster import Cluster
 from placement.decide.jobs import Job, Jobs, Layout
-from placement.decide.reserve import Admission, Ends, Shares
+from placement.decide.reserve import AdmittedJob, Ends, Shares
 from placement.decide.topology import Topology
 from placement.messages import EventReason, Reason
 from placement.observe.model import UNITS, JobKey, Pod, Units
@@ -142,7 +142,7 @@ class Memory:
     # The jobs that have reservations, with the time since which they, or jobs of their namespaces, have them.
     reserved_since: dict[JobKey, datetime] = field(default_factory=dict)
     # When each job got its units; and by namespace, when a job last exceeded its time limit.
-    admissions: dict[JobKey, Admission] = field(default_factory=dict)
+    admitted_jobs: dict[JobKey, AdmittedJob] = field(default_factory=dict)
     exceeded_limits: dict[str, datetime] = field(default_factory=dict)
     # If an admitted job did not get its nodes: the last time of that, by node and by the job's namespace.
     doubtful_nodes: dict[str, datetime] = field(default_factory=dict)
@@ -192,7 +192,7 @@ class Memory:
         return replace(self, failures={**self.failures, job: failure})
 
 
-class Opening(NamedTuple):
+class Admission(NamedTuple):
     """An admission: first the units of all blocks are written, then the gate of each pod is removed."""
 
     job: Job
@@ -284,7 +284,7 @@ class Waiting:
 class Decision:
     """What the program does now: the admissions, the deletions, and why the other jobs wait."""
 
-    openings: tuple[Opening, ...]  # in the order in which they are written
+    admissions: tuple[Admission, ...]  # in the order in which they are written
     deletions: tuple[Deletion, ...]
     waiting: tuple[Waiting, ...]  # in the order of the queue
     # Pods without a gate whose placement annotation is not trusted, each as a job of its own, with the

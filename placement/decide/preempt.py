@@ -22,8 +22,8 @@ from placement.decide.plan import (
     MEMORY_TIME,
     MOST_DEPARTURES,
     MOST_PREEMPTIONS,
+    Admission,
     Memory,
-    Opening,
     Preemption,
     Tuning,
 )
@@ -35,8 +35,8 @@ MOST_VICTIMS: Final = 32  # maximum number of victims of one preemption
 MOST_CHECKS: Final = 3  # maximum number of victims for which a decision checks whether they are needed
 LONGEST_ENDING: Final = timedelta(hours=1)  # maximum time until the pods of all victims have ended
 
-Fits = Callable[[Collection[JobKey]], Opening | None]
-"""Returns the opening of the waiting job if the given jobs did not exist; None if it would still wait."""
+Fits = Callable[[Collection[JobKey]], Admission | None]
+"""Returns the admission of the waiting job if the given jobs did not exist; None if it would still wait."""
 
 
 @dataclass
@@ -120,21 +120,21 @@ class Preemptions:
         If no preemption would help, returns no victims, and the job does not try again for `MEMORY_TIME`.
         """
         candidates = {key: other for key, other in self._jobs.items() if self._can_be_victim(other, job)}
-        victims, opening = self._choose_victims(job, ranking, candidates.keys()), None
+        victims, admission = self._choose_victims(job, ranking, candidates.keys()), None
         if victims is not None and not victims:
             return ()  # pods that are already being deleted will free enough units
         self._was_tried = True
         if victims and len(victims) <= MOST_VICTIMS:
-            opening = fits(victims)
-            for key in sorted(victims, key=self._admitted_at)[: MOST_CHECKS if opening else 0]:
-                if opening_without := fits(victims - {key}):
-                    victims, opening = victims - {key}, opening_without
-        if not victims or opening is None:
+            admission = fits(victims)
+            for key in sorted(victims, key=self._admitted_at)[: MOST_CHECKS if admission else 0]:
+                if admission_without := fits(victims - {key}):
+                    victims, admission = victims - {key}, admission_without
+        if not victims or admission is None:
             self.memory.failed_preemptions[job.key] = self.now
             return ()
-        nodes = self.cluster.topology.node_names(job.place.unit, opening.units)
+        nodes = self.cluster.topology.node_names(job.place.unit, admission.units)
         pods = frozenset[str]().union(*map(self.losses.running, victims))
-        workers, units = _uids(job.workers), opening.units
+        workers, units = _uids(job.workers), admission.units
         self.current = Preemption(job.key, workers, job.priority, self.now, victims, pods, units, nodes)
         times = self.memory.preemption_times.get(job.key[0], ())
         self.memory.preemption_times[job.key[0]] = (*times, self.now)
@@ -163,7 +163,8 @@ class Preemptions:
             and job.key not in self.memory.spared_until
             and len(self.memory.launcher_deletions.get(job.key, ())) < MOST_DEPARTURES
             and all(
-                member.pod.opened and member.pod.on_failure and member.uses_devices for member in job.workers
+                member.pod.admitted_at and member.pod.on_failure and member.uses_devices
+                for member in job.workers
             )
             and job.key not in self.losses.lasting
             and self.losses.pause(job) is None
@@ -171,7 +172,7 @@ class Preemptions:
         )
 
     def _admitted_at(self, key: JobKey) -> datetime:
-        return self.ends.admissions[key].since
+        return self.ends.admitted_jobs[key].since
 
     def _choose_victims(
         self, job: Job, ranking: Ranking, candidates: AbstractSet[JobKey]
@@ -215,7 +216,7 @@ def _uids(members: Iterable[Member]) -> frozenset[str]:
 
 def _ending_jobs(pods: Iterable[Pod | Ended]) -> frozenset[JobKey]:
     """Returns the jobs that are ending: all their admitted pods are being deleted."""
-    admitted_pods = [pod for pod in pods if isinstance(pod, Pod) and (pod.node or pod.opened)]
+    admitted_pods = [pod for pod in pods if isinstance(pod, Pod) and (pod.node or pod.admitted_at)]
     return frozenset(
         {pod.key for pod in admitted_pods if pod.deleting}
         - {pod.key for pod in admitted_pods if not pod.deleting}

@@ -48,7 +48,7 @@ class End(NamedTuple):
     at: datetime
 
 
-class Admission(NamedTuple):
+class AdmittedJob(NamedTuple):
     """The time when a job got its units, and its time limit then: later changes have no effect."""
 
     since: datetime
@@ -73,13 +73,13 @@ class Ends:
         self,
         now: datetime,
         exceeded: Mapping[str, datetime],
-        admitted: Mapping[JobKey, Admission],
+        admitted: Mapping[JobKey, AdmittedJob],
         default: timedelta,
         bound: timedelta,
     ) -> None:
         self._now, self._default, self._bound = now, default, bound
         self.exceeded_limits = {name: at for name, at in exceeded.items() if now - at < DISTRUST}
-        self.admissions = dict(admitted)
+        self.admitted_jobs = dict(admitted)
         self._jobs: Mapping[JobKey, Job] = {}
         self._end_cache: dict[JobKey, End | None] = {}
 
@@ -89,19 +89,19 @@ class Ends:
         A deleted job keeps its admission while its pods still hold nodes: their grace period may be long.
         """
         self._jobs = {job.key: job for job in jobs}
-        known, ending = self.admissions, set(chain.from_iterable(holders.values())) - self._jobs.keys()
-        self.admissions = {key: admission for key, admission in known.items() if key in ending}
+        known, ending = self.admitted_jobs, set(chain.from_iterable(holders.values())) - self._jobs.keys()
+        self.admitted_jobs = {key: admitted for key, admitted in known.items() if key in ending}
         for key, job in self._jobs.items():
             if (since := job.admitted_at) is not None:
-                admission = known.get(key) or Admission(since, job.limit)
-                self.admissions[key] = Admission(min(admission.since, since), admission.limit)
-        for (namespace, _), (since, limit) in self.admissions.items():
+                admission = known.get(key) or AdmittedJob(since, job.limit)
+                self.admitted_jobs[key] = AdmittedJob(min(admission.since, since), admission.limit)
+        for (namespace, _), (since, limit) in self.admitted_jobs.items():
             if limit and self._now - since > limit + self._bound:
                 self.exceeded_limits[namespace] = self._now
 
     def admit(self, job: Job) -> None:
         """Adds a job that is admitted now."""
-        self.admissions.setdefault(job.key, Admission(self._now, job.limit))
+        self.admitted_jobs.setdefault(job.key, AdmittedJob(self._now, job.limit))
 
     def last_end(self, holders: Iterable[JobKey]) -> End | None:
         """Returns when the last of the holders ends; None if the end of one is unknown.
@@ -123,11 +123,11 @@ class Ends:
     def end(self, key: JobKey) -> End | None:
         """Returns when a job ends; None if that is unknown."""
         if key not in self._end_cache:
-            self._end_cache[key] = self._end(key) if key in self._jobs or key in self.admissions else None
+            self._end_cache[key] = self._end(key) if key in self._jobs or key in self.admitted_jobs else None
         return self._end_cache[key]
 
     def _end(self, key: JobKey) -> End | None:
-        since, first_limit = self.admissions.get(key) or Admission(self._now, None)
+        since, first_limit = self.admitted_jobs.get(key) or AdmittedJob(self._now, None)
         age, limit = self._now - since, self._limit(key, first_limit)
         if limit and limit > age:
             return End(is_late=limit - age > self._default, is_assumed=False, at=since + limit)

@@ -366,7 +366,7 @@ class Pod:
     labels: Mapping[str, str] = field(default_factory=dict, compare=False)
     apart: tuple[Apart, ...] = ()  # its required anti-affinity
     node: str = ""  # the node to which it is bound
-    opened: datetime | None = None  # when the program pinned it
+    admitted_at: datetime | None = None  # when the program pinned it
     plan: str = ""  # the planned units of other blocks, as `placement.act.write.opened_value` writes them
     started: bool = False  # whether any container ever ran
     deleting: bool = False
@@ -381,7 +381,7 @@ class Pod:
     def __post_init__(self) -> None:
         """Computes once what every decision needs."""
         object.__setattr__(self, "gated", keys.GATE in self.gates)
-        pin = self.demand.selector.get(self.place.unit) if self.opened and self.place else None
+        pin = self.demand.selector.get(self.place.unit) if self.admitted_at and self.place else None
         object.__setattr__(self, "pin", pin)
         object.__setattr__(self, "key", (self.namespace, self.job or f"pod/{self.name}"))
 

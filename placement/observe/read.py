@@ -103,7 +103,7 @@ def read_pod(raw: Object) -> Pod | None:
     # The node that kube-scheduler keeps free for this Pod, after it has preempted others.
     node = spec.get("nodeName") or (not place and status.get("nominatedNodeName")) or ""
     annotations = metadata.get("annotations") or {}
-    opened, plan = _pinned(annotations, place, spec)
+    admitted_at, plan = _pinned(annotations, place, spec)
     choice = annotations.get(ON_NODE_FAILURE)
     if len(gates) > MOST_GATES:
         fault = "gates", len(gates)
@@ -123,7 +123,7 @@ def read_pod(raw: Object) -> Pod | None:
         # The anti-affinity of a pod without a node and without an annotation has no effect yet.
         apart=read_apart(spec, MOST_TEXT if place else MOST_APART_TEXT) if place or node else (),
         node=node,
-        opened=opened,
+        admitted_at=admitted_at,
         plan=plan,
         started=_started(status),
         deleting=bool(metadata.get("deletionTimestamp")),

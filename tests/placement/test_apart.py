@@ -21,13 +21,13 @@ from tests.placement.stored import worker
 from tests.placement.world import (
     MINUTE,
     NOW,
+    admitted,
     bound,
     decide,
     deleted,
     foreign,
     job,
     on,
-    opened,
     pinned,
     placed,
     problem,
@@ -114,7 +114,7 @@ def test_if_all_units_are_held_the_job_waits_with_the_holders() -> None:
         [sitting("s1", "n1-0", EVERYBODY), sitting("s2", "n2-3", EVERYBODY), *workers("a", 4)],
         NOW,
     )
-    assert not decision.openings
+    assert not decision.admissions
     assert "us-01: kept off by anti-affinity with other/s1" in waiting(decision)["a"]
 
 
@@ -170,7 +170,7 @@ def test_a_worker_that_comes_back_waits_while_its_place_is_closed() -> None:
     pods = workers("a", 4)
     running = bound(pods[:3], on(TWO, "n1-0", "n1-1", "n1-2"), started=True)
     decision = decide(Topology(TWO.values()), [*running, pods[3], sitting("s", "n1-1", EVERYBODY)], NOW)
-    assert not decision.openings
+    assert not decision.admissions
     assert "by anti-affinity with other/s" in waiting(decision)["a"]
 
 
@@ -273,7 +273,7 @@ def test_where_there_was_no_time_to_look_at_terms_a_unit_comes_last(monkeypatch:
 
 def test_a_failure_where_terms_are_too_many_costs_nothing_the_first_time() -> None:
     """Who has such Pods would have others lose their age; or lose none for jobs that never start."""
-    vain = [opened(pinned(pod, SERVER_4, "us-01")) for pod in workers("a", 4)]
+    vain = [admitted(pinned(pod, SERVER_4, "us-01")) for pod in workers("a", 4)]
     memory = Memory({("team", "team.a"): Unsettled(NOW - 2 * MINUTE, 0)})
     for names, count, costs in (((), 0, []), (("n1-0", "n1-1", "n1-2", "n1-3"), 1, ["team"])):
         before = replace(memory, doubtful_nodes=dict.fromkeys(names, NOW))
@@ -300,7 +300,7 @@ def test_a_job_whose_workers_keep_each_other_off_is_not_admitted(key: str) -> No
     """It never runs whole, and had a unit for two minutes again and again."""
     own = {"labelSelector": {"matchLabels": {ROLE: "worker"}}, "topologyKey": key}
     decision = decide(Topology(TWO.values()), workers("a", 4, own), NOW)
-    assert not decision.openings
+    assert not decision.admissions
     assert f"anti-affinity on {key} selects these workers" in waiting(decision)["a"]
 
 
@@ -408,7 +408,7 @@ def test_of_a_worker_with_too_many_labels_no_more_are_kept() -> None:
 def test_where_one_job_was_admitted_in_vain_no_other_goes_before_what_is_free() -> None:
     """A broken pair would else be the first choice of every job of two, one after the other."""
     broken = foreign("x", "n1-0")
-    vain = [opened(pinned(pod, SERVER_2, "us-01-b")) for pod in job("a", 2)]
+    vain = [admitted(pinned(pod, SERVER_2, "us-01-b")) for pod in job("a", 2)]
     first = decide(Topology(TWO.values()), [broken, *vain], NOW)
     later = NOW + 2 * MINUTE
     gave_up = decide(Topology(TWO.values()), [broken, *vain], later, memory=first.memory)

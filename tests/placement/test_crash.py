@@ -11,12 +11,12 @@ from placement.decide.topology import Topology
 from placement.observe.model import Ended
 from tests.placement.world import (
     NOW,
+    admitted,
     bound,
     changed,
     decide,
     job,
     on,
-    opened,
     pinned,
     placed,
     servers,
@@ -39,7 +39,7 @@ def test_a_job_that_was_begun_is_finished_before_an_older_and_more_important_one
     ("changes", "units"),
     [
         ({}, "us-01 us-04 us-05"),
-        ({"opened": NOW - timedelta(minutes=3)}, "us-01 us-02 us-03"),
+        ({"admitted_at": NOW - timedelta(minutes=3)}, "us-01 us-02 us-03"),
         ({"plan": "1=us-04 two=us-05 2=gone"}, "a-worker-10 needs a node in gone, where its block is"),
         ({"plan": f"9=us-02 2={'x' * 64}"}, "us-01 us-02 us-03"),
     ],
@@ -84,9 +84,9 @@ def test_a_plan_does_not_count_for_a_block_on_another_unit() -> None:
 
 def test_a_worker_deleted_in_the_middle_of_an_opening_comes_back_into_its_block() -> None:
     nodes = servers(2)
-    pods = [opened(pinned(pod, SERVER_4, "us-02")) for pod in job("a", 4)]
+    pods = [admitted(pinned(pod, SERVER_4, "us-02")) for pod in job("a", 4)]
     without = decide(Topology(nodes.values()), pods[1:], NOW)
-    assert not without.openings
+    assert not without.admissions
     anew = replace(job("a", 4)[0], uid="another")
     assert placed(decide(Topology(nodes.values()), [anew, *pods[1:]], NOW)) == {"a": "us-02"}
 

@@ -20,6 +20,7 @@ from tests.placement.world import (
     MINUTE,
     NOW,
     SECOND,
+    admitted,
     bound,
     changed,
     decide,
@@ -30,7 +31,6 @@ from tests.placement.world import (
     name_of,
     node,
     on,
-    opened,
     pinned,
     placed,
     servers,
@@ -396,7 +396,10 @@ CASES = [
     Case(
         "workers bound without pins hold their UltraServer",
         TWO,
-        [replace(pod, opened=None) for pod in bound(job("a", 4), on(TWO, "n1-0", "n1-1", "n1-2", "n1-3"))][:1]
+        [
+            replace(pod, admitted_at=None)
+            for pod in bound(job("a", 4), on(TWO, "n1-0", "n1-1", "n1-2", "n1-3"))
+        ][:1]
         + job("b", 4),
         {"b": "us-02"},
     ),
@@ -443,7 +446,7 @@ CASES = [
     Case(
         "gates that are left go",
         ONE,
-        [opened(pinned(pod, SERVER_4, "us-01")) for pod in job("a", 4)[:2]]
+        [admitted(pinned(pod, SERVER_4, "us-01")) for pod in job("a", 4)[:2]]
         + [pinned(pod, SERVER_4, "us-01") for pod in job("a", 4)[2:]],
         {"a": ""},
     ),
@@ -505,7 +508,7 @@ def test_decided(case: Case) -> None:
 # ---- Jobs that were opened and do not get their nodes -----------------------------------------------------
 
 SICK = changed(TWO, n1_0={"ready": False})
-ADRIFT = [opened(pinned(pod, SERVER_4, "us-01")) for pod in job("a", 4)]
+ADRIFT = [admitted(pinned(pod, SERVER_4, "us-01")) for pod in job("a", 4)]
 HALF = [*bound(job("a", 4)[:2], on(TWO, "n1-1", "n1-2")), *ADRIFT[2:]]
 
 
@@ -533,7 +536,7 @@ def test_what_started_is_never_deleted() -> None:
 
 
 def test_the_launcher_is_not_deleted() -> None:
-    launcher = opened(job("a", 4, launcher=True)[4])
+    launcher = admitted(job("a", 4, launcher=True)[4])
     decision = ask(SICK, [*ADRIFT, launcher], remembered(0, HOUR))
     assert deleted(decision) == [pod.name for pod in ADRIFT]
 
@@ -548,7 +551,7 @@ def test_a_pod_in_place_of_one_that_was_deleted_gives_a_job_no_more_time() -> No
     """Its author would hold the unit for ever by deleting a Pod a minute: nothing of it is used."""
     again = replace(job("a", 4)[0], uid="again", created=NOW)
     memory = remembered(0, 2 * MINUTE)
-    for comes_back in ([], [again], [opened(pinned(again, SERVER_4, "us-01"))]):
+    for comes_back in ([], [again], [admitted(pinned(again, SERVER_4, "us-01"))]):
         assert deleted(ask(ONE, [*ADRIFT[1:], *comes_back], memory))[-3:] == [pod.name for pod in ADRIFT[1:]]
     # Nor does one more that is deleted and gets its node again.
     got = bound(job("a", 4)[:2], on(ONE, "n1-0", "n1-1"))
@@ -560,15 +563,15 @@ def test_a_worker_that_comes_back_late_has_the_time_that_an_admission_takes() ->
     """Its node may have been sick for hours: nothing was admitted meanwhile."""
     running = bound(job("a", 4), ONE, started=True)[1:]
     waits = ask(SICK, [*running, job("a", 4)[0]], remembered(3, HOUR))
-    assert not waits.openings
+    assert not waits.admissions
     assert not deleted(ask(ONE, [*running, ADRIFT[0]], waits.memory))
 
 
 def test_who_is_at_work_holds_nodes_for_others_no_longer_by_deleting_them() -> None:
     """A job of which one Pod works would have all the others' units for ever."""
     at_work = bound(job("a", 8)[:1], on(ONE, "n1-0"), started=True)
-    others = [opened(pinned(pod, SERVER_4, f"us-0{1 + pod.block}")) for pod in job("a", 8)[1:]]
-    again = [replace(pod, uid="again", opened=NOW) for pod in others[:1]]
+    others = [admitted(pinned(pod, SERVER_4, f"us-0{1 + pod.block}")) for pod in job("a", 8)[1:]]
+    again = [replace(pod, uid="again", admitted_at=NOW) for pod in others[:1]]
     assert len(deleted(ask(TWO, [*at_work, *again, *others[1:]], remembered(1, 2 * MINUTE)))) == 7
 
 
@@ -584,7 +587,7 @@ def test_a_job_whose_writes_are_refused_holds_nodes_without_using_them_no_longer
 def test_a_leader_that_remembers_nothing_gives_the_whole_time() -> None:
     decision = ask(SICK, HALF)
     assert not decision.deletions
-    assert replace(decision.memory, admissions={}) == replace(
+    assert replace(decision.memory, admitted_jobs={}) == replace(
         remembered(2, 0 * SECOND), first_decision=NOW, decided_at=NOW
     )
 
@@ -632,7 +635,7 @@ def test_a_job_that_fails_again_and_again_is_tried_less_and_less(count: int, pau
 
     assert placed(after(pause)) == {"a": "us-02"}
     early = after(pause - SECOND)
-    assert not early.openings
+    assert not early.admissions
     assert waiting(early) == {
         "a": f"admitted {count} times without getting its nodes; tried again at 12:00:01 UTC"
     }
@@ -641,13 +644,13 @@ def test_a_job_that_fails_again_and_again_is_tried_less_and_less(count: int, pau
 def test_a_job_that_was_evicted_is_no_started_one_though_a_worker_of_it_survived() -> None:
     """It would be tried again before all others, without a pause, for as long as its author likes."""
     survivor, *others = job("a", 4, priority=1)
-    evil = [opened(pinned(survivor, SERVER_4, "us-01")), *others]
+    evil = [admitted(pinned(survivor, SERVER_4, "us-01")), *others]
     memory = Memory(failures={("team", "team.a"): Failure(2, NOW - SECOND, frozenset({"us-01"}))})
     decision = ask(TWO, [*evil, *job("b", 4)], memory)
     assert placed(decision) == {"b": "us-02"}
     assert "admitted 2 times without getting its nodes" in waiting(decision)["a"]
     once = Memory(failures={("team", "team.a"): Failure(1, NOW - SECOND, frozenset({"us-01"}))})
-    order = [name_of(found.job.key) for found in ask(TWO, [*evil, *job("b", 4, priority=2)], once).openings]
+    order = [name_of(found.job.key) for found in ask(TWO, [*evil, *job("b", 4, priority=2)], once).admissions]
     assert order == ["b", "a"]
 
 
@@ -660,7 +663,7 @@ def test_a_job_that_was_evicted_loses_its_age() -> None:
 def test_an_admission_in_vain_costs_all_jobs_of_its_namespace_their_age() -> None:
     """A tenant with a hundred jobs that cannot start would otherwise have a unit for 200 minutes."""
     evil = {"namespace": "evil", "age": HOUR}
-    vain = [opened(pinned(pod, SERVER_4, "us-01")) for pod in job("evil", 4, **evil)]
+    vain = [admitted(pinned(pod, SERVER_4, "us-01")) for pod in job("evil", 4, **evil)]
     memory = remembered(0, 2 * MINUTE, ("evil", "evil.evil"))
     memory = ask(ONE, [*vain, *job("next", 4, **evil)], memory).memory
     waits = [*job("next", 4, **evil), *job("a", 4)]
@@ -709,7 +712,7 @@ def test_what_was_written_counts_until_the_watch_shows_it() -> None:
     pods = job("a", 4)
     written = [pinned(pod, SERVER_4, "us-02") for pod in pods]
     assert assume(pods, written) == written
-    assert assume(pods, [opened(pod) for pod in written]) == [opened(pod) for pod in written]
+    assert assume(pods, [admitted(pod) for pod in written]) == [admitted(pod) for pod in written]
 
 
 def test_what_the_watch_shows_later_counts_for_more() -> None:
@@ -723,7 +726,9 @@ def test_what_the_watch_shows_later_counts_for_more() -> None:
 def test_a_unit_that_was_given_away_is_not_given_twice() -> None:
     pods = job("a", 4) + job("b", 4)
     decision = ask(ONE, pods)
-    written = [pinned(member.pod, SERVER_4, "us-01") for member in decision.openings[0].job.unpinned_workers]
+    written = [
+        pinned(member.pod, SERVER_4, "us-01") for member in decision.admissions[0].job.unpinned_workers
+    ]
     again = ask(ONE, assume(pods, written))
     assert placed(again) == {"a": ""}
     assert waiting(again) == {"b": "needs 1 whole UltraServer; 0 free; us-01: held by team/a"}

@@ -24,7 +24,7 @@ def running(name: str, unit: int, ran: timedelta, limit: timedelta | None, **cha
     """Returns a job that has an UltraServer, and has run for so long."""
     there = on(FOUR, *(f"n{unit}-{place}" for place in range(4)))
     pods = bound(job(name, 4, limit=limit, age=ran + MINUTE, **changes), there, started=True)
-    return [replace(pod, opened=NOW - ran) for pod in pods]
+    return [replace(pod, admitted_at=NOW - ran) for pod in pods]
 
 
 def forecast_of(*pods: Iterable[Pod], most: int = 100, **more: object) -> dict[str, Start]:
@@ -42,9 +42,9 @@ def happened(pods: Iterable[Pod], ends: dict[JobKey, datetime]) -> dict[str, dat
     while any(pod.gated for pod in world):
         world = [pod for pod in world if ends.get(pod.key, datetime.max.replace(tzinfo=NOW.tzinfo)) > now]
         decision = decide(topology, world, now, memory=memory)
-        for opening in decision.openings:
-            starts[opening.job.key[1].partition(".")[2]] = now
-            ends[opening.job.key] = now + opening.job.limit
+        for admission in decision.admissions:
+            starts[admission.job.key[1].partition(".")[2]] = now
+            ends[admission.job.key] = now + admission.job.limit
         world = settled(carry_out(world, decision, now), topology)
         memory, now = decision.memory, now + MINUTE
     return starts

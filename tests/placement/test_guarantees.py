@@ -44,7 +44,7 @@ def ask(*pods: Iterable[Pod], guarantees: tuple[Guarantee, ...] = TWO_FOR_VISION
 def running(name: str, *nodes: str, **changes: Any) -> list[Pod]:
     """Returns the pods of a job that has some nodes."""
     there = bound(job(name, len(nodes), **changes), on(THREE, *nodes), started=True)
-    return [replace(pod, opened=NOW - HOUR) for pod in there]
+    return [replace(pod, admitted_at=NOW - HOUR) for pod in there]
 
 
 def test_another_team_gets_only_what_is_beyond_the_guarantee_and_learns_why_it_waits() -> None:
@@ -187,7 +187,7 @@ def test_a_unit_of_a_failed_admission_is_the_last_that_a_team_gets() -> None:
 def running_on(nodes: dict[str, Node], *numbers: int) -> list[Pod]:
     """Returns the pods of jobs that each have an UltraServer for hours, the later ones for longer."""
     return [
-        replace(pod, opened=NOW - HOUR, limit=(8 + server) * HOUR)
+        replace(pod, admitted_at=NOW - HOUR, limit=(8 + server) * HOUR)
         for server in numbers
         for pod in bound(
             job(f"o{server}", 4), on(nodes, *(f"n{server}-{number}" for number in range(4))), started=True

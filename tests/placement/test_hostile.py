@@ -159,12 +159,12 @@ def test_with_any_annotations_a_decision_is_made_and_no_node_given_twice(tenants
         assert decision.errors == ()
         busy = {pod.node for pod in hostile if pod.demand.uses(DEVICES) and pod.node}
         given_away: list[str] = []
-        for opening in decision.openings:
-            size = opening.job.place.size
-            new = {*opening.blocks.values()}
-            stands = any(member.pod.node or member.pod.opened for member in opening.job.workers)
+        for admission in decision.admissions:
+            size = admission.job.place.size
+            new = {*admission.blocks.values()}
+            stands = any(member.pod.node or member.pod.admitted_at for member in admission.job.workers)
             for value in new if size > 1 and not stands else ():
-                names = TOPOLOGY.units_by(opening.job.place.unit)[value].names
+                names = TOPOLOGY.units_by(admission.job.place.unit)[value].names
                 assert busy.isdisjoint(names)
                 given_away += names
         assert len(given_away) == len(set(given_away))

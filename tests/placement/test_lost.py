@@ -73,7 +73,7 @@ class Fleet:
     def recreate(self, decision: Decision) -> None:
         """Carries a decision out, and recreates with a gate what it deletes."""
         gone = [pod for deletion in decision.deletions for pod in deletion.pods]
-        fresh = {"opened": None, "plan": "", "node": "", "started": False, "created": self.now}
+        fresh = {"admitted_at": None, "plan": "", "node": "", "started": False, "created": self.now}
         new = [replace(pod, uid=f"{pod.uid}+", gates=(GATE,), demand=DEMAND, **fresh) for pod in gone]
         self.pods = carry_out(self.pods, decision, self.now) + new
 
@@ -161,10 +161,10 @@ def test_the_unit_that_a_block_moves_to_is_kept_until_its_pods_are_there() -> No
     fleet.nodes = servers(2)
     decision = fleet.decide(SECOND, n1_0={"ready": False})
     assert deleted(decision)
-    assert not decision.openings, "the job that moves comes before all others"
+    assert not decision.admissions, "the job that moves comes before all others"
     moving = fleet.pods[:4]
     fleet.pods = fleet.pods[4:]
-    assert not fleet.decide(SECOND, n1_0={"ready": False}).openings
+    assert not fleet.decide(SECOND, n1_0={"ready": False}).admissions
     fresh = job("a", 4, age=-MINUTE, on_failure="move")
     assert moving[0].job == fresh[0].job
     fleet.pods += fresh
@@ -334,7 +334,7 @@ def test_only_pods_of_jobs_that_chose_so_and_cannot_run_are_deleted(data: st.Dat
     decision = fleet.decide(**states)
     for deletion in decision.deletions:
         assert {pod.job for pod in deletion.pods} == {deletion.job.key[1]}
-        assert all(pod.on_failure and pod.opened for pod in deletion.pods)
+        assert all(pod.on_failure and pod.admitted_at for pod in deletion.pods)
         own = [pod for pod in pods if pod.job == deletion.job.key[1]]
         healthy = [states.get(pod.node.replace("-", "_"), {}) not in FAILURES for pod in own]
         assert not (all(healthy) and not any(pod.deleting for pod in own))

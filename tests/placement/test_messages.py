@@ -84,7 +84,10 @@ TEXTS: dict[str, list[tuple[tuple[Any, ...], str]]] = {
         ((ERROR,), "an Event was not written: e"),
         ((ERROR, timedelta(minutes=1)), "an Event was not written, and none is written for 0:01:00: e"),
     ],
-    "opened": [(("p", "j", ""), "admitted pod p of job j"), (("p", "j", "why"), "pod p of job j: why")],
+    "admitted_by_hand": [
+        (("p", "j", ""), "admitted pod p of job j"),
+        (("p", "j", "why"), "pod p of job j: why"),
+    ],
     "none_waits": [((None,), "no pod waits"), (("j",), "no pod waits for j")],
     "invalid_snapshot": [
         (
@@ -231,7 +234,7 @@ CONSTANTS = {
     "long_name": "a name has at most {} characters",
     "ONE_OR_ALL": "name one job as namespace/name, or use --all",
     "INCOMPLETE_SNAPSHOT": "note: the snapshot lacks pods or claims that its user could not list",
-    "not_opened": "{} pods were not admitted",
+    "not_admitted": "{} pods were not admitted",
     "large_snapshot": (
         "{}: has more than {} MiB: take a snapshot with `kubectl ultraserver snapshot`, and do not change it"
     ),

@@ -44,14 +44,14 @@ def test_a_job_with_a_running_worker_goes_before_no_other_for_missing_units() ->
 
 
 def test_jobs_that_have_units_or_a_plan_go_first() -> None:
-    """A worker that comes back to its block, and what an opening that was cut short has planned."""
+    """A worker that comes back to its block, and what an admission that was cut short has planned."""
     urgent = job("urgent", 16, priority=1)
     back = [*bound(job("a", 8)[:7], [*FOUR.values()][:7], started=True), *job("a", 8, age=SECOND)[7:]]
-    assert [opening.job.key[1] for opening in ask(back, urgent).openings] == ["team.a"]
+    assert [admission.job.key[1] for admission in ask(back, urgent).admissions] == ["team.a"]
     first, *others = job("b", 8, age=MINUTE)
     cut = [pinned(first, SERVER_4, "us-01", plan="1=us-02"), *others]
     decision = ask(cut, job("c", 8, priority=1))
-    assert [value.job.key[1] for value in decision.openings] == ["team.b", "team.c"]
+    assert [value.job.key[1] for value in decision.admissions] == ["team.b", "team.c"]
     assert placed(decision) == {"b": "us-01 us-02", "c": "us-03 us-04"}
 
 
@@ -87,7 +87,7 @@ def test_jobs_that_are_deleted_at_once_cost_their_namespace_time_of_its_age() ->
     for count in (1, 2, 3):
         evil = job(f"evil-{count}", 4, **EVIL)
         begun = ask(evil, memory=memory, now=now)
-        assert begun.openings
+        assert begun.admissions
         # Whether it has all its nodes by then or not.
         there = bound(evil, on(FOUR, "n1-0", "n1-1", "n1-2", "n1-3")) if count > 1 else evil
         memory = ask(there, memory=begun.memory, now=now + SECOND).memory
@@ -119,10 +119,10 @@ def test_a_namespace_with_admissions_in_vain_has_one_job_at_a_time_try() -> None
     assert "waits until evil/x has its nodes" in waiting(first)["evil/y"]
     there, topology = carry_out(waits, first), Topology(FOUR.values())
     tries = ask(there, memory=first.memory, now=NOW + SECOND)
-    assert not tries.openings
+    assert not tries.admissions
     there = settled(there, topology)
     assert placed(ask(there, memory=tries.memory, now=NOW + MINUTE)) == {"evil/y": "us-03"}
     # Its time ends, and so does what is remembered.
     stuck = [pod for pod in carry_out(waits, first) if pod.namespace == "evil"]
     assert placed(ask(stuck, memory=tries.memory, now=NOW + 3 * MINUTE)) == {"evil/y": "us-02"}
-    assert len(ask(waits, memory=first.memory, now=NOW + 11 * MINUTE).openings) == 3
+    assert len(ask(waits, memory=first.memory, now=NOW + 11 * MINUTE).admissions) == 3

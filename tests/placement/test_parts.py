@@ -179,7 +179,7 @@ NVL72 = {
 def test_a_part_is_reserved_from_when_enough_nodes_of_the_unit_are_free() -> None:
     nodes = rack("a", 4)
     runs = [
-        replace(pod, opened=NOW)
+        replace(pod, admitted_at=NOW)
         for at in range(3)
         for pod in bound(job(f"runs-{at}", 1, limit=(at + 1) * HOUR), [nodes[at]], started=True)
     ]

@@ -417,7 +417,7 @@ def test_the_figures(api: FakeApi) -> None:
         **dict.fromkeys(("pods", "backoff", "guarantee", "reserved", "nodes", "bug"), 0),
     }
     assert program.figure(f"{prefix}_oldest_wait_seconds") == 60
-    assert program.figure(f"{prefix}_openings_total") == 1
+    assert program.figure(f"{prefix}_admissions_total") == 1
     assert program.figure(f"{prefix}_last_decision_timestamp_seconds") == NOW.timestamp()
     for nodes, kind, count in (("4", "free", 1), ("4", "used", 1), ("2", "free", 2), ("8", "part", 1)):
         labels = {"nodes": nodes, "state": kind}
@@ -563,7 +563,7 @@ def test_a_pod_without_any_selector_can_be_pinned(api: FakeApi) -> None:
     pod = stored(api, raw)
     pinned = patch(api, pod, pin_operations(pod, SERVER_4, "us-02", opened_value(NOW, {})))
     assert pinned
-    assert (pinned.pin, pinned.opened) == ("us-02", NOW)
+    assert (pinned.pin, pinned.admitted_at) == ("us-02", NOW)
 
 
 def test_events_that_are_slow_end_before_the_lease_does(

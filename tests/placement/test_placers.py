@@ -66,7 +66,7 @@ def test_where_others_place_a_job_neither_a_gate_nor_an_opening_is_ours(placer: 
         annotations[keys.PLACE] = annotations[keys.PLACE].replace("gate", placer)
     gated = [pod for raw in made if (pod := read_pod(raw))]
     decision = decide(TWO, gated, NOW)
-    assert not decision.openings
+    assert not decision.admissions
     assert waiting(decision) == {
         "a": f"a-worker-0 has the gate {GATE}, but its annotation has placer={placer}: remove the gate"
     }
@@ -103,7 +103,7 @@ def test_a_pod_without_a_number_waits_with_a_reason_unless_others_place_it(
 ) -> None:
     decision = decide(TWO, [worker(index, **annotations) for index in range(4)], NOW)
     assert waiting(decision) == {"a": f"a-worker-0: {why}"}
-    assert not decision.openings
+    assert not decision.admissions
     there = worker(0, placer="affinity", node="n1-0", **annotations)
     assert (problem(there), there.number) == ("", 0)
     assert placed(decide(TWO, [there, *job("b", 4)], NOW)) == {"b": "us-02"}

@@ -16,7 +16,7 @@ from placement.decide.decide import Scene
 from placement.decide.forecast import forecast
 from placement.decide.plan import MOST_DEPARTURES, MOST_PREEMPTIONS, Decision, Failure, Memory, Tuning
 from placement.decide.preempt import MOST_VICTIMS
-from placement.decide.reserve import Admission
+from placement.decide.reserve import AdmittedJob
 from placement.decide.topology import Topology
 from placement.observe.model import UNITS, Guarantee, Node, Pod, Units
 from tests.helpers import examples
@@ -80,7 +80,7 @@ class World:
     def carry_out(self, decision: Decision) -> None:
         """Carries a decision out, and creates again with a gate what it deletes; its nodes are bound."""
         gone = [pod for deletion in decision.deletions for pod in deletion.pods]
-        fresh = {"opened": None, "plan": "", "node": "", "started": False, "created": self.now}
+        fresh = {"admitted_at": None, "plan": "", "node": "", "started": False, "created": self.now}
         new = [replace(pod, uid=f"{pod.uid}+", gates=(GATE,), demand=DEMAND, **fresh) for pod in gone]
         left = carry_out(self.pods, decision, self.now) + new
         self.pods = settled(left, Topology(servers(self.servers).values()))
@@ -90,7 +90,7 @@ def running(name: str, *nodes: str, since: timedelta = HOUR, **changes: Any) -> 
     """Returns the pods of a job that has some nodes, and may start again."""
     changes = {"on_failure": "restart", "age": since + MINUTE} | changes
     there = bound(job(name, len(nodes), **changes), on(FLEET, *nodes), started=True)
-    return [replace(pod, opened=NOW - since) for pod in there]
+    return [replace(pod, admitted_at=NOW - since) for pod in there]
 
 
 def full(*changes: dict[str, Any]) -> list[Pod]:
@@ -138,7 +138,7 @@ UNFIT: dict[str, list[Pod]] = {
     "of which a worker may not start again": [
         replace(pod, on_failure="" if pod.number == 2 else "restart") for pod in full({}, {})
     ],
-    "that the program did not admit": [replace(pod, opened=None) for pod in full({}, {})],
+    "that the program did not admit": [replace(pod, admitted_at=None) for pod in full({}, {})],
     "that is not complete": [pod for pod in full({}, {}) if pod.number != 2],
     "with a worker that is being deleted": [replace(pod, deleting=pod.number == 2) for pod in full({}, {})],
     "with a worker that has no node yet": [
@@ -352,7 +352,14 @@ def test_another_job_of_the_name_or_a_lower_priority_keeps_no_units(change: dict
 
 def test_a_victim_of_which_a_worker_is_created_again_ends_all_the_same() -> None:
     world = World(2, [*full({}, {}), *job("own", 4, **PROD)])
-    fresh = {"opened": None, "plan": "", "node": "", "started": False, "gates": (GATE,), "demand": DEMAND}
+    fresh = {
+        "admitted_at": None,
+        "plan": "",
+        "node": "",
+        "started": False,
+        "gates": (GATE,),
+        "demand": DEMAND,
+    }
     # Its author deletes a worker before the program does, and three deletions are refused.
     world.ask()
     world.pods = [
@@ -361,7 +368,7 @@ def test_a_victim_of_which_a_worker_is_created_again_ends_all_the_same() -> None
     ]
     decision = world.ask()
     assert deleted(decision) == ["r2-worker-1", "r2-worker-2", "r2-worker-3"]
-    assert not decision.openings
+    assert not decision.admissions
 
 
 def test_a_victim_is_not_admitted_before_its_pods_have_ended() -> None:
@@ -439,8 +446,8 @@ def test_a_victim_with_a_remembered_failure_ends_once() -> None:
 
 def test_the_age_of_a_victim_whose_pods_are_new_is_not_in_the_future() -> None:
     world = World(1, [*running("r1", *server(1)), *job("own", 4, **PROD)])
-    admitted = {("team", "team.r1"): Admission(NOW - 480 * HOUR, None)}
-    world.memory = replace(MEMORY, admissions=admitted, decided_at=NOW - SECOND)
+    admitted = {("team", "team.r1"): AdmittedJob(NOW - 480 * HOUR, None)}
+    world.memory = replace(MEMORY, admitted_jobs=admitted, decided_at=NOW - SECOND)
     world.ask()
     (left,) = world.memory.departures.values()
     assert left.age_start == NOW
@@ -487,7 +494,7 @@ def test_the_launcher_ends_first_and_nothing_more_if_the_job_has_gone() -> None:
     world.pods.append(gated)
     decision = world.ask()
     assert deleted(decision) == [f"r1-worker-{number}" for number in range(4)]
-    assert not decision.openings
+    assert not decision.admissions
     # It no longer has to end: the other one has been admitted elsewhere.
     opened = bound(job("own", 4, **PROD), on(FLEET, *server(2)), started=True)
     world.pods = [*alone, gated, *opened]
@@ -580,4 +587,4 @@ def test_whole_jobs_of_lower_priority_end_and_each_has_to(
     for key, deletion in gone.items():
         pods = [pod for pod in others if pod.job == key]
         assert {pod.uid for pod in deletion.pods} == {pod.uid for pod in pods}
-        assert all(pod.priority < 1 and pod.on_failure and pod.opened for pod in pods)
+        assert all(pod.priority < 1 and pod.on_failure and pod.admitted_at for pod in pods)

@@ -17,6 +17,7 @@ from tests.placement.world import (
     MINUTE,
     NOW,
     SECOND,
+    admitted,
     bound,
     carry_out,
     decide,
@@ -24,7 +25,6 @@ from tests.placement.world import (
     job,
     jobs,
     node,
-    opened,
     pinned,
     servers,
     writes_of,
@@ -96,12 +96,12 @@ def possible(jobs: tuple[tuple[int, int], ...], free: frozenset[str]) -> bool:
     )
 
 
-def openings(decision: Decision) -> Iterator[tuple[int, list[frozenset[str]]]]:
+def admissions(decision: Decision) -> Iterator[tuple[int, list[frozenset[str]]]]:
     """Yields for each job its unit size, and the nodes that its pins name."""
     everything = Topology(servers(SERVERS).values())
-    for opening in decision.openings:
-        place = opening.job.place
-        yield place.size, [everything.units_by(place.unit)[one].names for one in opening.blocks.values()]
+    for admission in decision.admissions:
+        place = admission.job.place
+        yield place.size, [everything.units_by(place.unit)[one].names for one in admission.blocks.values()]
 
 
 @examples(50)
@@ -112,15 +112,15 @@ def test_every_opening_is_whole_and_nothing_is_given_twice(
     decision = decide(Topology(nodes), there + waiting, NOW)
     free = free_nodes(nodes, there)
     given_away: list[str] = []
-    for opening in decision.openings:
-        assert opening.job.unpinned_workers == opening.job.workers
-        assert opening.blocks.keys() == opening.job.blocks.keys()
-        assert len(opening.job.workers) == opening.job.place.workers
-    for size, blocks in openings(decision):
+    for admission in decision.admissions:
+        assert admission.job.unpinned_workers == admission.job.workers
+        assert admission.blocks.keys() == admission.job.blocks.keys()
+        assert len(admission.job.workers) == admission.job.place.workers
+    for size, blocks in admissions(decision):
         assert all(len(block) == size and block <= free for block in blocks)
         given_away += [name for block in blocks for name in block]
     assert len(given_away) == len(set(given_away))
-    known = {admitted.job.key for admitted in decision.openings} | {
+    known = {admitted.job.key for admitted in decision.admissions} | {
         value.job.key for value in decision.waiting
     }
     assert known == {pod.key for pod in waiting}
@@ -133,7 +133,7 @@ def test_no_job_waits_that_fits_next_to_those_before_it(
 ) -> None:
     decision = decide(Topology(nodes), there + waiting, NOW)
     free = free_nodes(nodes, there)
-    opened = {opening.job.key for opening in decision.openings}
+    opened = {admission.job.key for admission in decision.admissions}
     before: list[tuple[int, int]] = []
     for each in sorted(jobs(waiting), key=lambda job: (-job.priority, job.created, job.key)):
         if each.obstacle:
@@ -172,7 +172,7 @@ def test_after_a_crash_at_any_write_the_same_jobs_are_placed_each_whole_on_units
             by_id = topology.units_by(one_job.place.unit)
             given_away += [one.name for pin in pins - {None} for one in by_id[pin].nodes]
     assert len(given_away) == len(set(given_away))
-    assert not decide(topology, after, NOW).openings
+    assert not decide(topology, after, NOW).admissions
 
 
 @examples(200)
@@ -192,13 +192,13 @@ def test_an_old_leader_that_still_writes_splits_no_block(
             continue
         pod, unit, plan, is_open = leaders[turn].pop(0)
         now = world[pod.uid]
-        if not is_open and now.opened:
+        if not is_open and now.admitted_at:
             late.add((turn, pod.key))
-        # What else the API server refuses does not end an opening: of several writes some are under way.
-        if (turn, pod.key) in late or not now.gated or (unit and now.opened and now.pin != unit):
+        # What else the API server refuses does not end an admission: of several writes some are under way.
+        if (turn, pod.key) in late or not now.gated or (unit and now.admitted_at and now.pin != unit):
             continue
         now = pinned(now, pod.place.unit, unit, NOW, plan) if unit and pod.place else now
-        world[pod.uid] = opened(now) if is_open else now
+        world[pod.uid] = admitted(now) if is_open else now
     for one_job in jobs(world.values()):
         for block in one_job.blocks.values():
             assert len({pod.pin for pod in block} - {None}) <= 1
@@ -217,13 +217,13 @@ def test_sick_nodes_stop_no_running_pod_and_no_job_holds_a_part_for_long(
         later = decide(topology, pods, NOW + passed, memory=memory)
         assert not any(pod.started for deletion in later.deletions for pod in deletion.pods)
         assert not any(
-            member.pod.started for opening in later.openings for member in opening.job.unpinned_workers
+            member.pod.started for admission in later.admissions for member in admission.job.unpinned_workers
         )
         pods, memory = carry_out(pods, later, NOW + passed), later.memory
-    assert not any(opening.job.was_admitted for opening in later.openings)
-    new = {opening.job.key for opening in later.openings}  # on what was given back
+    assert not any(admission.job.was_admitted for admission in later.admissions)
+    new = {admission.job.key for admission in later.admissions}  # on what was given back
     for one_job in jobs(pods):
         if one_job.key in new:
             continue
         running = any(member.pod.started for member in one_job.workers)
-        assert running or one_job.is_settled or not any(member.pod.opened for member in one_job.workers)
+        assert running or one_job.is_settled or not any(member.pod.admitted_at for member in one_job.workers)

@@ -56,7 +56,7 @@ def test_a_worker_as_the_operator_makes_it() -> None:
     assert (worker.place, worker.number, worker.block) == (PLACE, 7, 1)
     assert (worker.key, worker.gated, problem(worker)) == (("team", "team.train"), True, "")
     assert worker.created == datetime(2026, 11, 21, 10, tzinfo=UTC)
-    assert not any((worker.node, worker.opened, worker.started, worker.deleting, worker.priority))
+    assert not any((worker.node, worker.admitted_at, worker.started, worker.deleting, worker.priority))
 
 
 def test_what_happens_to_it_is_seen() -> None:
@@ -71,7 +71,7 @@ def test_what_happens_to_it_is_seen() -> None:
     )
     assert worker
     assert (worker.node, worker.pin, worker.deleting, worker.priority) == ("n1", "us-1", True, 7)
-    assert (worker.gated, worker.opened) == (False, datetime(2026, 11, 21, 10, 0, 5, tzinfo=UTC))
+    assert (worker.gated, worker.admitted_at) == (False, datetime(2026, 11, 21, 10, 0, 5, tzinfo=UTC))
 
 
 def test_a_server_id_that_its_author_chose_is_no_pin() -> None:
@@ -85,7 +85,7 @@ def test_a_time_without_a_pin_that_a_template_had_is_no_opening() -> None:
     for metadata in ({"annotations": CONTRACT | at, "labels": {INDEX: "3"}}, {"annotations": at}):
         worker = read_pod(pod(metadata=metadata, spec={"nodeSelector": {keys.SERVER_2: "us-1-a"}}))
         assert worker
-        assert worker.opened is None
+        assert worker.admitted_at is None
 
 
 @pytest.mark.parametrize(

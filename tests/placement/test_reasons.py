@@ -10,7 +10,7 @@ from contract.keys import SERVER_2, SERVER_4
 from contract.place import Place, Placer
 from placement.decide.allocate import Allocator
 from placement.decide.jobs import Job
-from placement.decide.plan import LONGEST_REASON, Memory, Opening, Tuning
+from placement.decide.plan import LONGEST_REASON, Admission, Memory, Tuning
 from placement.decide.topology import Topology
 from placement.messages import Reason
 from placement.observe.model import UNITS, Kind, Node, Pod, Units
@@ -81,7 +81,7 @@ def test_a_size_that_no_unit_has_is_reported() -> None:
 def test_a_job_waits_for_one_of_a_closed_set_of_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = servers(3)
     busy = [
-        replace(pod, opened=NOW - HOUR, limit=2 * HOUR)
+        replace(pod, admitted_at=NOW - HOUR, limit=2 * HOUR)
         for pod in bound(job("r", 4), on(nodes, "n1-0", "n1-1", "n1-2", "n1-3"), started=True)
     ]
     pods = [
@@ -94,13 +94,13 @@ def test_a_job_waits_for_one_of_a_closed_set_of_reasons(monkeypatch: pytest.Monk
         *job("odd", 4),
     ]
     memory = Memory().with_refusal(("team", "team.refused"), "a quota", NOW)
-    honest = Allocator.open
+    honest = Allocator.admit
 
-    def broken(allocator: Allocator, one_job: Job, *rest: Any) -> Opening:
+    def broken(allocator: Allocator, one_job: Job, *rest: Any) -> Admission:
         assert one_job.key[1] != "team.odd"
         return honest(allocator, one_job, *rest)
 
-    monkeypatch.setattr(Allocator, "open", broken)
+    monkeypatch.setattr(Allocator, "admit", broken)
     decision = decide(Topology(nodes.values()), pods, NOW, memory=memory)
     assert {each.job.key[1].removeprefix("team."): each.reason for each in decision.waiting} == {
         "first": Reason.UNITS,
@@ -119,7 +119,7 @@ def test_a_job_waits_for_one_of_a_closed_set_of_reasons(monkeypatch: pytest.Monk
 def test_a_unit_is_in_one_state() -> None:
     nodes = {node.name: node for node in changed(servers(6), n1_0={"cordoned": True}, n2_0=None)}
     there = bound(job("r", 4), on(nodes, *(f"n3-{index}" for index in range(4))), started=True)
-    there = [replace(pod, opened=NOW - HOUR, limit=2 * HOUR) for pod in there]
+    there = [replace(pod, admitted_at=NOW - HOUR, limit=2 * HOUR) for pod in there]
     pair = bound(job("p", 2), on(nodes, "n4-0", "n4-1"), started=True)
     units = decide(Topology(nodes.values()), [*there, *pair], NOW).cluster
     assert units.count_states(SERVER_4) == {"sick": 2, "used": 1, "part": 1, "free": 2, "reserved": 0}

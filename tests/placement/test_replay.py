@@ -75,7 +75,7 @@ def outcome(decision: Decision, snapshot: Snapshot) -> Any:
     return (
         [
             ([position[pod.uid] for pod, _ in each.plans], [ids.index(unit) for unit in each.units])
-            for each in decision.openings
+            for each in decision.admissions
         ],
         [(position[each.job.pods[0].pod.uid], each.reason) for each in decision.waiting],
         [[position[pod.uid] for pod in each.pods] for each in decision.deletions],
@@ -185,7 +185,7 @@ def claimed() -> Snapshot:
     broken = Claim((), ("requests", 40), 4, "x", (), (), extended=True)
     other = replace(job("faulty", 1)[0], fault=("place", "it is 'my secret'"))
     plain = job("plain", 4)
-    half = [replace(pod, opened=NOW - SECOND, plan="1=us-03") for pod in job("half", 8)[:1]]
+    half = [replace(pod, admitted_at=NOW - SECOND, plan="1=us-03") for pod in job("half", 8)[:1]]
     return taken(
         nodes.values(),
         [*pods, other, *plain, *half],
@@ -198,7 +198,7 @@ def claimed() -> Snapshot:
 def test_device_claims_faults_and_plans_are_part_of_it(tmp_path: Path, *, hidden: bool) -> None:
     snapshot = claimed()
     decision = first_decision(snapshot)
-    assert [opening.units for opening in decision.openings] == [("us-02",)]
+    assert [admission.units for admission in decision.admissions] == [("us-02",)]
     again = replayed(snapshot, tmp_path / "s.json", hidden=hidden)
     assert outcome(decided(again), again) == outcome(decision, snapshot)
     if not hidden:
@@ -216,7 +216,7 @@ def test_labels_that_anti_affinity_selects_are_part_of_it(tmp_path: Path, *, hid
     snapshot = taken(racks, pods)
     again = replayed(snapshot, tmp_path / "s.json", hidden=hidden)
     decision = first_decision(snapshot)
-    assert [each.units for each in decision.openings] == [("us-02",), ("us-01",)]
+    assert [each.units for each in decision.admissions] == [("us-02",), ("us-01",)]
     assert outcome(decided(again), again) == outcome(decision, snapshot)
     assert "other" not in {key for pod in again.pods for key in pod.labels}
     assert "other" not in {key for each in again.nodes for key in each.labels}

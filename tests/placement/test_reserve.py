@@ -44,7 +44,7 @@ def running(unit: int, ran: timedelta, limit: timedelta | None = None, **changes
     """A job that has an UltraServer, and has run for so long."""
     pods = job(f"r{unit}", 4, limit=limit, **{"namespace": f"other-{unit}", **changes})
     there = bound(pods, on(FOUR, *(f"n{unit}-{place}" for place in range(4))), started=True)
-    return [replace(pod, opened=NOW - ran) for pod in there]
+    return [replace(pod, admitted_at=NOW - ran) for pod in there]
 
 
 def old(name: str = "old", workers: int = 8, **changes: Any) -> list[Pod]:
@@ -202,7 +202,7 @@ def test_after_a_job_exceeds_its_limit_no_limit_of_its_namespace_counts_for_a_da
     # Its end is looked for as late as an admission may take, from the admission of its first worker.
     for ran, late in ((3 * MINUTE, False), (3 * MINUTE + SECOND, True)):
         assert ("evil" in ask(running(1, ran, MINUTE, namespace="evil")).memory.exceeded_limits) == late
-    again = [replace(liar[0], opened=NOW), *liar[1:]]
+    again = [replace(liar[0], admitted_at=NOW), *liar[1:]]
     assert "evil" in ask(again).memory.exceeded_limits
 
 
@@ -228,7 +228,7 @@ def test_the_limit_of_a_job_is_that_of_its_admission() -> None:
     """A tenant would raise the limit of a running job again and again, and never exceed it."""
     short = running(1, MINUTE, 2 * MINUTE, **EVIL)
     first = ask(short)
-    assert first.memory.admissions == {("evil", "evil.r1"): (NOW - MINUTE, 2 * MINUTE)}
+    assert first.memory.admitted_jobs == {("evil", "evil.r1"): (NOW - MINUTE, 2 * MINUTE)}
     for limit in (DAY, None):
         longer = [replace(pod, limit=limit) for pod in short]
         later = NOW + 3 * MINUTE
@@ -236,7 +236,7 @@ def test_the_limit_of_a_job_is_that_of_its_admission() -> None:
         assert "evil" in ask(longer, memory=first.memory, now=later + SECOND).memory.exceeded_limits
     # A later job with the same name has its own.
     gone = ask(memory=first.memory, now=NOW + SECOND)
-    assert not gone.memory.admissions
+    assert not gone.memory.admitted_jobs
     assert ask(longer, memory=gone.memory, now=NOW + HOUR).memory.exceeded_limits == {}
 
 
@@ -245,7 +245,7 @@ def test_a_job_that_was_admitted_without_a_limit_gets_none_later() -> None:
     first = ask(there)
     limited = [replace(pod, limit=2 * MINUTE) for pod in there]
     again = ask(limited, memory=first.memory, now=NOW + SECOND).memory
-    assert again.admissions == first.memory.admissions == {("evil", "evil.r1"): (NOW - MINUTE, None)}
+    assert again.admitted_jobs == first.memory.admitted_jobs == {("evil", "evil.r1"): (NOW - MINUTE, None)}
 
 
 def test_an_author_who_removes_the_limit_right_after_the_admission_exceeds_it() -> None:
@@ -254,7 +254,7 @@ def test_an_author_who_removes_the_limit_right_after_the_admission_exceeds_it() 
     assert "evil/short" in placed(first)
     for limit in (None, DAY):
         there = bound(job("short", 4, limit=limit, **EVIL), on(FOUR, *(f"n1-{place}" for place in range(4))))
-        there = [replace(pod, opened=NOW) for pod in there]
+        there = [replace(pod, admitted_at=NOW) for pod in there]
         again = ask(there, memory=first.memory, now=NOW + SECOND)
         assert "evil" in ask(there, memory=again.memory, now=NOW + HOUR).memory.exceeded_limits
 
@@ -270,7 +270,7 @@ def test_new_pods_in_place_of_deleted_ones_make_no_job_younger(limit: Any) -> No
     ]
     for at in range(120):
         now += 15 * MINUTE
-        there[at % 4] = replace(there[at % 4], opened=now, created=now)
+        there[at % 4] = replace(there[at % 4], admitted_at=now, created=now)
         decision = ask(there, *waits, old("large", 4), memory=memory, now=now)
         memory = decision.memory
     assert ("evil" in memory.exceeded_limits) == bool(limit)
@@ -283,11 +283,11 @@ def test_pods_that_are_being_deleted_still_exceed_the_limit_of_their_job() -> No
     first = ask(there)
     ending = [replace(pod, deleting=True) for pod in there]
     second = ask(ending, memory=first.memory, now=NOW + SECOND)
-    assert second.memory.admissions == first.memory.admissions
+    assert second.memory.admitted_jobs == first.memory.admitted_jobs
     assert second.ends.end(("evil", "evil.r1")) == End(is_late=False, is_assumed=False, at=NOW + MINUTE)
     late = ask(ending, memory=second.memory, now=NOW + 3 * MINUTE + SECOND)
     assert "evil" in late.memory.exceeded_limits
-    assert not ask(memory=late.memory, now=NOW + HOUR).memory.admissions
+    assert not ask(memory=late.memory, now=NOW + HOUR).memory.admitted_jobs
 
 
 def test_a_namespace_owes_the_reservation_of_two_jobs_that_had_it_one_after_the_other() -> None:

@@ -105,7 +105,7 @@ def test_pods_without_devices_are_no_workers_of_a_job_of_their_namespace() -> No
     )
     decision = ask(FOUR.values(), [*victim, *forged])
     assert not decision.deletions
-    assert not decision.openings
+    assert not decision.admissions
     assert placed(ask(FOUR.values(), [*job("a", 4), *forged])) == {"a": "us-01"}
 
 

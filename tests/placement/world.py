@@ -13,7 +13,7 @@ from placement.decide.believe import unexamined
 from placement.decide.cluster import shown
 from placement.decide.decide import Scene
 from placement.decide.jobs import Job, jobs_of
-from placement.decide.plan import Decision, Deletion, Memory, Opening, Tuning
+from placement.decide.plan import Admission, Decision, Deletion, Memory, Tuning
 from placement.decide.topology import Topology
 from placement.observe.inventory import Inventory
 from placement.observe.model import UNITS, Demand, Ended, JobKey, Node, Pod
@@ -116,10 +116,10 @@ def foreign(name: str, on: str, *, neuron: bool = True, **changes: Any) -> Pod:
 def pinned(pod: Pod, key: str, value: str, now: datetime = NOW, plan: str = "") -> Pod:
     """Returns a pod after the patch that pins it."""
     demand = replace(pod.demand, selector={**pod.demand.selector, key: value})
-    return replace(pod, demand=demand, opened=now, plan=plan)
+    return replace(pod, demand=demand, admitted_at=now, plan=plan)
 
 
-def opened(pod: Pod) -> Pod:
+def admitted(pod: Pod) -> Pod:
     """Returns a pod without the gate."""
     return replace(pod, gates=tuple(gate for gate in pod.gates if gate != GATE))
 
@@ -130,11 +130,11 @@ def listed(nodes: Iterable[Node] | Mapping[str, Node]) -> list[Node]:
 
 
 def bound(pods: Iterable[Pod], nodes: Iterable[Node] | Mapping[str, Node], **changes: Any) -> list[Pod]:
-    """Returns pods that were opened, pinned and bound, one on each of the nodes."""
+    """Returns pods that were admitted, pinned and bound, one on each of the nodes."""
     return [
-        replace(opened(pinned(pod, pod.place.unit, node.labels[pod.place.unit])), node=node.name, **changes)
+        replace(admitted(pinned(pod, pod.place.unit, node.labels[pod.place.unit])), node=node.name, **changes)
         if pod.place
-        else opened(pod)
+        else admitted(pod)
         for pod, node in zip(pods, listed(nodes), strict=True)
     ]
 
@@ -161,19 +161,19 @@ def on(nodes: Mapping[str, Node], *names: str) -> list[Node]:
 
 def writes_to(decision: Decision) -> list[tuple[Pod, str, str, bool]]:
     """Returns the patches of a decision, in order."""
-    return [patch for opening in decision.openings for patch in patches(opening)]
+    return [patch for admission in decision.admissions for patch in patches(admission)]
 
 
-def patches(opening: Opening) -> list[tuple[Pod, str, str, bool]]:
+def patches(admission: Admission) -> list[tuple[Pod, str, str, bool]]:
     """Returns the writes of an admission, in order: pod, unit, plan, and whether its gate is removed.
 
     A pod that is not the first has one write for both.
     """
-    first = {pod.uid: opened_value(NOW, plan).partition(" ")[2] for pod, plan in opening.plans}
-    late = {member.pod.uid for member in opening.job.unpinned_workers} - first.keys()
-    return [(pod, opening.blocks[pod.block], first[pod.uid], False) for pod, _ in opening.plans] + [
-        (pod, opening.blocks[pod.block] if pod.uid in late else "", "", True)
-        for pod in (member.pod for member in opening.job.gated_pods)
+    first = {pod.uid: opened_value(NOW, plan).partition(" ")[2] for pod, plan in admission.plans}
+    late = {member.pod.uid for member in admission.job.unpinned_workers} - first.keys()
+    return [(pod, admission.blocks[pod.block], first[pod.uid], False) for pod, _ in admission.plans] + [
+        (pod, admission.blocks[pod.block] if pod.uid in late else "", "", True)
+        for pod in (member.pod for member in admission.job.gated_pods)
     ]
 
 
@@ -197,7 +197,7 @@ def carry_out(pods: Iterable[Pod], decision: Decision, now: datetime = NOW, writ
         if unit and pod.place:
             world[pod.uid] = pinned(world[pod.uid], pod.place.unit, unit, now, plan)
         if is_open:
-            world[pod.uid] = opened(world[pod.uid])
+            world[pod.uid] = admitted(world[pod.uid])
     return list(world.values())
 
 
@@ -213,11 +213,11 @@ def name_of(key: JobKey) -> str:
 
 
 def placed(decision: Decision) -> dict[str, str]:
-    """Returns where the jobs go that are opened: ``{"a": "us-01 us-02"}``."""
+    """Returns where the admitted jobs go: ``{"a": "us-01 us-02"}``."""
     by_job: dict[str, dict[str, None]] = {}
-    for opening in decision.openings:
-        units = by_job.setdefault(name_of(opening.job.key), {})
-        units.update(dict.fromkeys(opening.units))
+    for admission in decision.admissions:
+        units = by_job.setdefault(name_of(admission.job.key), {})
+        units.update(dict.fromkeys(admission.units))
     return {name: " ".join(units) for name, units in by_job.items()}
 
 

@@ -38,7 +38,7 @@ SECRET = "rival"  # noqa: S105 - the name of a team that no answer may contain
 def running(name: str, unit: int, limit: timedelta | None = None) -> list[Pod]:
     there = on(THREE, *(f"n{unit}-{place}" for place in range(4)))
     pods = bound(job(name, 4, limit=limit, age=HOUR + MINUTE, namespace=SECRET), there, started=True)
-    return [replace(pod, opened=NOW - HOUR) for pod in pods]
+    return [replace(pod, admitted_at=NOW - HOUR) for pod in pods]
 
 
 def scene_of(*pods: Iterable[Pod], **more: Any) -> Scene:

@@ -14,7 +14,7 @@ from itertools import chain
 from contract.keys import GATE, HOSTNAME, NODE_IDS, SERVER_2, SERVER_4
 from contract.place import Place, Placer
 from placement.decide.decide import Scene
-from placement.decide.plan import Memory, Opening, Tuning
+from placement.decide.plan import Admission, Memory, Tuning
 from placement.decide.topology import Topology
 from placement.observe.model import UNITS, Demand, Guarantee, Node, Pod, shared
 from testbed.experiment.trace.fleet import NODES
@@ -77,7 +77,7 @@ class Product:
         self._memory, cluster = decision.memory, decision.cluster
         reserved = cluster.reserved_nodes(tuple(cluster.reservations))
         self.reserved = [self._numbers[name] for name in reserved if not cluster.holders.get(name)]
-        return [self._admit(opening, now) for opening in decision.openings]
+        return [self._admit(admission, now) for admission in decision.admissions]
 
     def _candidates(self, shape: tuple[str, int]) -> Iterable[list[Pod]]:
         """Yields the Pods of those jobs of a tenant and size that may be admitted now.
@@ -93,17 +93,17 @@ class Product:
                 insort(limits, limit)
                 yield pods
 
-    def _admit(self, opening: Opening, now: float) -> tuple[Job, Sequence[int]]:
+    def _admit(self, admission: Admission, now: float) -> tuple[Job, Sequence[int]]:
         """Pins and binds the Pods of an admitted job. Returns the job and its nodes."""
-        job = self._jobs[opening.job.key[1]]
-        key, time = opening.job.place.unit, EPOCH + timedelta(seconds=now)
+        job = self._jobs[admission.job.key[1]]
+        key, time = admission.job.place.unit, EPOCH + timedelta(seconds=now)
         running = []
-        for block, members in opening.job.blocks.items():
-            unit = opening.blocks[block]
+        for block, members in admission.job.blocks.items():
+            unit = admission.blocks[block]
             nodes = self._topology.units_by(key)[unit].nodes
             for member, node in zip(members, nodes, strict=True):
                 bound_pod = replace(
-                    member.pod, gates=(), demand=_demand(key, unit), opened=time, started=True
+                    member.pod, gates=(), demand=_demand(key, unit), admitted_at=time, started=True
                 )
                 running.append(replace(bound_pod, node=node.name))
         del self._waiting[job.tenant, job.nodes][job.number]

@@ -52,7 +52,7 @@ def world(
 
 
 def least_milliseconds(nodes: int, waiting: int, *, guarantees: bool) -> tuple[float, float, int, int]:
-    """Returns the times of a first decision and of a later one, and the numbers of pods and openings."""
+    """Returns the times of a first decision and of a later one, and the numbers of pods and admissions."""
     teams = ("team", "vision", "speech", "text") if guarantees else ("team",)
     topology, pods = world(nodes, 1, waiting, teams)
     owned = tuple(Guarantee((team,), SERVER_4, nodes // 80) for team in teams[1:])
@@ -65,7 +65,7 @@ def least_milliseconds(nodes: int, waiting: int, *, guarantees: bool) -> tuple[f
             decision = Scene(topology, tuple(pods), NOW, tuning, memory).decision()
             times.append(time.process_time() - begin)
             memory = decision.memory
-    return min(first) * 1000, min(later) * 1000, len(pods), len(decision.openings)
+    return min(first) * 1000, min(later) * 1000, len(pods), len(decision.admissions)
 
 
 def arrivals(seed: int, load: float, count: int = 24) -> list[Arrival]:
