@@ -12,7 +12,7 @@ from tests.rules.tables import EXTENDS, extended, outcome, problems
 from webhook.admission import handlers
 from webhook.admission.review import Review
 from webhook.engine import Outcome, Request, evaluate
-from webhook.engine.outcome import State
+from webhook.engine.outcome import RuleState
 from webhook.objects.tree import Json
 from webhook.rows.policies import Mode
 from webhook.rows.table import MOST_NAMESPACES, Table
@@ -66,12 +66,16 @@ def test_the_order_of_authority(
     whole, each = policy or table, for_rule or rule
     weaker = Mode.OFF if Mode.OFF in {whole, each} else Mode.SHADOW if Mode.SHADOW in {whole, each} else each
     states = [row.state for row in done.rules if row.name == "x"]
-    expected = {Mode.ENFORCE: [State.FIRED], Mode.SHADOW: [State.SHADOWED], Mode.OFF: [State.SKIPPED]}
+    expected = {
+        Mode.ENFORCE: [RuleState.FIRED],
+        Mode.SHADOW: [RuleState.SHADOWED],
+        Mode.OFF: [RuleState.SKIPPED],
+    }
     if inject and whole is not Mode.OFF:
         assert states == expected[weaker]
     else:
-        assert State.FIRED not in states
-        assert State.SHADOWED not in states
+        assert RuleState.FIRED not in states
+        assert RuleState.SHADOWED not in states
     assert ("w" in done.warnings) == (inject and weaker is Mode.ENFORCE)
     assert served(done) is (whole if inject else Mode.OFF)
 

@@ -15,8 +15,8 @@ from webhook.rows.families import Family, JobShape
 from webhook.rows.shapes import NODE_CONFIG
 from webhook.rows.workloads import WORKER
 
-NEAREST: Final = 100
-"""How many smaller and larger numbers of workers are tried, to find the nearest number that fits."""
+REACH: Final = 100
+"""Number of smaller, and of larger, numbers of workers that are tried to find the nearest one that fits."""
 
 
 def choose_shape(job: Job) -> JobShape:
@@ -61,7 +61,7 @@ def _explain_no_shape(family: Family, nodes: int) -> str:
     reason = f"no shape of the rule table fits {workers}"
     if blocks:
         reason = f"{workers} form no equal blocks of {' or of '.join(blocks)}"
-    smaller, larger = range(nodes - 1, max(nodes - NEAREST, 0), -1), range(nodes + 1, nodes + NEAREST)
+    smaller, larger = range(nodes - 1, max(nodes - REACH, 0), -1), range(nodes + 1, nodes + REACH)
     sizes = [next(filter(family.fits, numbers), None) for numbers in (smaller, larger)]
     if alternatives := " or ".join(map(str, filter(None, sizes))):
         return f"{reason}; use {alternatives}"
@@ -75,7 +75,7 @@ def _find_named_config(job: Job) -> tuple[str, str] | None:
     Raises:
         JobError: The job names two different node configs.
     """
-    own_config = find_mark(job.object, keys.NODE_CONFIG) or find_own_config(job)
+    own_config = find_mark(job.object, keys.NODE_CONFIG) or find_config_variable(job)
     configs = [own_config] if own_config else []
     configs += [
         (
@@ -96,7 +96,7 @@ def _find_named_config(job: Job) -> tuple[str, str] | None:
     return configs[0] if configs else None
 
 
-def find_own_config(job: Job) -> tuple[str, str] | None:
+def find_config_variable(job: Job) -> tuple[str, str] | None:
     """Returns field and value of the node config in the job's containers; None if they have none."""
     if job.text is not None and NODE_CONFIG.encode() not in job.text:
         return None

@@ -63,8 +63,8 @@ class Merge:
         missing: Messages about parts of the fragment that cannot be added.
         refused: Messages about lists that are too long.
         template: The whole template.
-        set_paths: The paths in the template of the values that are set, with `lists.step` for elements; None
-            if the caller does not need them.
+        written_paths: The path of each value that the merge has set. In a path, `lists.step` of an element
+            stands for its index. None if the caller does not need the paths.
     """
 
     at: Path
@@ -75,7 +75,7 @@ class Merge:
     missing: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     template: Json = None
-    set_paths: list[Path] | None = None
+    written_paths: list[Path] | None = None
 
     @property
     def has_all_values(self) -> bool:
@@ -83,7 +83,9 @@ class Merge:
         return not self.missing and (not self.conflicts or self.on_conflict is OnConflict.OVERRIDE)
 
     def apply(self, old: Json, fragment: Json, path: Path = ()) -> Json:
-        """Returns the template, or a map at a path in it, with the fragment; the old map if nothing is added.
+        """Returns ``old`` merged with the fragment; ``old`` itself if nothing is added.
+
+        ``old`` is the template, or the map at ``path`` in the template.
 
         Raises:
             WrongTypeError: The template has a type that Kubernetes does not allow.
@@ -109,7 +111,7 @@ class Merge:
             return user_value
         if user_value is None or user_value == API_DEFAULTS.get(path):
             self.additions[pointer(path)] = digest(rule_value)
-            if self.set_paths is not None:
+            if self.written_paths is not None:
                 self._store_path(path)
             return rule_value
         return self._keep_or_replace(user_value, rule_value, path)
@@ -126,7 +128,7 @@ class Merge:
                     position = self._insertion_index(result) if self.before else len(result)
                     result = [*result[:position], item, *result[position:]]
                     self._note_digest(pointer(path), item)
-                    if self.set_paths is not None:
+                    if self.written_paths is not None:
                         self._store_path(path, item)
                 continue
             if self.before and index > self._insertion_index(result):
@@ -199,15 +201,15 @@ class Merge:
             if not items or not any(same(item, expression) for item in items):
                 # `take_back` leaves no empty list, so the digest is that of a term without one.
                 self._note_digest(key, [term if items else with_entry(term, name, None), expression])
-                if self.set_paths is not None:
+                if self.written_paths is not None:
                     self._store_path((*path, "", name), expression)
                 term = {**term, name: [*items, expression]}
         return term
 
     def _store_path(self, path: Path, item: Json = None) -> None:
         """Stores the path of a value, or of an element in the list there, that comes from the fragment."""
-        if self.set_paths is not None:
-            self.set_paths.append(path if item is None else (*path, step(item, path)))
+        if self.written_paths is not None:
+            self.written_paths.append(path if item is None else (*path, step(item, path)))
 
     def _note_digest(self, list_pointer: str, value: Json, replaced_value: str = "") -> None:
         digests = self.additions.setdefault(list_pointer, [])

@@ -7,7 +7,7 @@ from typing import Any, Final
 from common.pointers import parse_pointer
 from common.texts import WIDTH, count_text, fold, printable
 from contract import keys
-from webhook.engine.outcome import State
+from webhook.engine.outcome import RuleState
 from webhook.objects.tree import shown, text_of, walk
 from webhook.preview.lines import unified
 from webhook.preview.report import Preview
@@ -52,7 +52,7 @@ def details(item: Preview) -> str:
     """Returns a row for each detail that the sentence does not have: policy, shadow, messages and Pods."""
     rows = [(name, text) for name, text in _messages(item) if name != "refused"]
     for pod, similar in shown_pods(item.pods):
-        rules = ", ".join(rule["name"] for rule in pod.report["rules"] if rule["state"] is State.FIRED)
+        rules = ", ".join(rule["name"] for rule in pod.report["rules"] if rule["state"] is RuleState.FIRED)
         rows.append(("Pod", similar or f"{pod.run.share}: {pod.report['outcome']}{rules and f' by {rules}'}"))
         rows += [] if similar else pod.texts
     return "".join(row(name, text) for name, text in rows)
@@ -97,8 +97,8 @@ def _explained(preview: Preview) -> Iterator[str]:
     fields: dict[str, list[str]] = {}
     for change in item["changes"]:
         fields.setdefault(change["rule"]["name"] if change["rule"] else "", []).append(_field(change))
-    rules = (rule for rule in item["rules"] if preview.all_rules or rule["state"] is not State.SKIPPED)
-    for rule in sorted(rules, key=lambda rule: rule["state"] is not State.FIRED):
+    rules = (rule for rule in item["rules"] if preview.all_rules or rule["state"] is not RuleState.SKIPPED)
+    for rule in sorted(rules, key=lambda rule: rule["state"] is not RuleState.FIRED):
         place = " ({file}:{line})".format(**rule["source"]) if rule["source"] else ""
         yield row(rule["state"], f"{rule['name']}{place}: {rule['why']}")
         yield from fields.get(rule["name"], ())

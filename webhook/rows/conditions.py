@@ -71,7 +71,7 @@ class Group(Protocol):
     @property
     def selection(self) -> Selection: ...
 
-    def unsupported(self, resources: Sequence[str]) -> Mapping[str, str]: ...
+    def find_unsupported_request(self, resources: Sequence[str]) -> Mapping[str, str]: ...
 
 
 class Job(Protocol):
@@ -348,7 +348,7 @@ class UnsupportedCount(TemplateCondition[tuple[str, ...]], written=Texts):
     """The pod requests one of these resources in a number that deviceCounts does not permit."""
 
     def failure(self, group: Group, owner: str) -> str | None:
-        if group.unsupported(self.value):
+        if group.find_unsupported_request(self.value):
             return None
         return f"the {owner} requests only numbers of devices that its instance type supports"
 

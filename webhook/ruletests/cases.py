@@ -14,7 +14,7 @@ from common.pointers import field_name
 from common.texts import did_you_mean
 from webhook.documents import Document, DocumentError, read_documents
 from webhook.engine import Request
-from webhook.engine.outcome import OutcomeKind, State, Verdict
+from webhook.engine.outcome import OutcomeKind, RuleState, Verdict
 from webhook.objects.tree import Json, Path, map_at
 from webhook.preview.run import UID, namespace_of
 from webhook.preview.sentence import JobVerdict
@@ -57,7 +57,7 @@ class Expect(Row):
 
     outcome: _Outcome | None = None
     shadow: OutcomeKind | None = None
-    rules: dict[str, State] = field(default_factory=dict)
+    rules: dict[str, RuleState] = field(default_factory=dict)
     messages: tuple[str, ...] = ()
     patch: list[dict[str, Any]] | None = None
     snapshot: Literal[True] | None = None

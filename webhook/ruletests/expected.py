@@ -6,7 +6,7 @@ from typing import Final
 from common.texts import did_you_mean
 from webhook.documents import dump_yaml, read_documents
 from webhook.engine import Outcome
-from webhook.engine.outcome import OutcomeKind, State
+from webhook.engine.outcome import OutcomeKind, RuleState
 from webhook.objects import record
 from webhook.objects.tree import Json, is_empty, same
 from webhook.preview.lines import abridged, unified
@@ -65,7 +65,7 @@ def _rules(table: Table, case: Case, outcome: Outcome) -> str:
     actual = {rule.name: (rule.state, rule.why) for rule in outcome.rules}
     lines = []
     for name, state in case.expect.rules.items():
-        actual_state, reason = actual.get(name, (State.SKIPPED, "it is for other objects"))
+        actual_state, reason = actual.get(name, (RuleState.SKIPPED, "it is for other objects"))
         if name not in names:
             files = {origin.file.partition(" ")[0] for places in table.origins.values() for origin in places}
             tested = "packaged table, which is tested without -f," if files == {"packaged"} else "table"

@@ -7,7 +7,7 @@ from xml.etree.ElementTree import SubElement
 from common.junit import as_xml, testcase
 from common.texts import printable
 from webhook.engine import admit
-from webhook.engine.outcome import State
+from webhook.engine.outcome import RuleState
 from webhook.objects.tree import Json
 from webhook.preview.run import check_patch
 from webhook.rows.policies import Mode
@@ -45,7 +45,7 @@ def _result(table: Table, case: Case) -> Result:
     outcome = admit(table, case.request, case.stored)
     check_patch(case.request.object, outcome)
     messages = {key: check(table, case, outcome) for key, check in CHECKS.items()}
-    fired = frozenset(rule.name for rule in outcome.rules if rule.state is not State.SKIPPED)
+    fired = frozenset(rule.name for rule in outcome.rules if rule.state is not RuleState.SKIPPED)
     differences = {key: text for key, text in messages.items() if text}
     return Result(case, differences, fired, comparable(outcome.after))
 
