@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from common.pointers import pointer
 from webhook.engine.outcome import Change
-from webhook.objects.lists import ListKind, list_kind, pair, step
+from webhook.objects.lists import ListKind, find_old_indices, list_kind, path_part
 from webhook.objects.tree import Json, Path, same
 
 LONGEST_PATH = 500
@@ -67,12 +67,12 @@ class _Comparison:
     def _compare_lists(
         self, old: list[Json], new: list[Json], path: Path, key_path: Path, rule: str | None
     ) -> Iterator[Change]:
-        old_indices = pair(new, old, path)
+        old_indices = find_old_indices(new, old, path)
         removed_indices = sorted(set(range(len(old))).difference(old_indices))
         list_changes = [Change(pointer((*path, index)), old[index], None, None) for index in removed_indices]
         for index, (item, old_index) in enumerate(zip(new, old_indices, strict=True)):
             old_item = None if old_index is None else old[old_index]
-            inner_path = (*key_path, "" if list_kind(path) is ListKind.TERMS else step(item, path))
+            inner_path = (*key_path, "" if list_kind(path) is ListKind.TERMS else path_part(item, path))
             list_changes += self.compare(old_item, item, (*path, index), inner_path, rule)
         # If elements only moved, the list as a whole is a change, because their order may matter.
         if not list_changes and old_indices != [*range(len(old))]:

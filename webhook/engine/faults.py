@@ -89,7 +89,7 @@ def _is_etc(mount: Json) -> bool:
 def _find_deadline(job: Job) -> Iterator[Fault]:
     """Yields deadlines of Pods that take nodes, and leaves out list elements whose Pods take no nodes."""
     if field := job.workload.fields.get("deadline"):
-        end = len(field.path.list.parts) + 1 if field.path.list else 0
+        end = len(field.path.list_path.parts) + 1 if field.path.list_path else 0
         for path in field.path.find_all(job.object):
             if (value := get(job.object, path)) and path[:end] in [
                 group.path[:end] for group in job.by_role[WORKER]

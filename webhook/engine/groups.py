@@ -19,7 +19,7 @@ from webhook.objects.templates import (
     is_requested,
     main_container,
     matches,
-    selection,
+    read_selection,
 )
 from webhook.objects.tree import Json, Path, as_list, get, map_at, maps_at
 from webhook.rows.conditions import Devices, ranges
@@ -109,7 +109,7 @@ class Group:
     @computed
     def selection(self) -> Selection:
         """The template's node selection."""
-        return selection(self.template)
+        return read_selection(self.template)
 
     @computed
     def chosen_types(self) -> Collection[str]:

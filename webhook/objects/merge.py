@@ -6,14 +6,14 @@ from enum import StrEnum
 from typing import Final
 
 from common.pointers import field_name, pointer
-from webhook.objects.lists import DEFAULTS, EXPRESSIONS, IDENTITY_KEYS, ListKind, list_kind, step
+from webhook.objects.lists import DEFAULTS, EXPRESSIONS, IDENTITY_KEYS, ListKind, list_kind, path_part
 from webhook.objects.tree import Json, Path, as_list, as_map, digest, get, same, share, with_entry
 
 OTHER_CONTAINERS: Final[dict[str | int, str]] = {
     "containers": "initContainers",
     "initContainers": "containers",
 }
-"""The other list of containers, for each. A name may occur in only one of the two lists."""
+"""For each list of containers, the other list. A name may occur in only one of the two lists."""
 
 API_DEFAULTS: Final[dict[Path, str]] = {("spec", "schedulerName"): "default-scheduler"}
 """Default values that the API server writes into Pods, and into templates of its own kinds, before it calls
@@ -59,12 +59,12 @@ class Merge:
         at: The path of the template in the object, for messages.
         on_conflict: What to do if the user has chosen another value.
         additions: The dictionary to which additions are written.
-        before: Names of elements. An element is added before the first one that has one of these names.
+        before: Names of elements. An added element is inserted before the first element with such a name.
         missing: Messages about parts of the fragment that cannot be added.
-        refused: Messages about lists that are too long.
+        refused: Messages about lists that are too long, so that nothing is added to them.
         template: The whole template.
-        written_paths: The path of each value that the merge has set. In a path, `lists.step` of an element
-            stands for its index. None if the caller does not need the paths.
+        written_paths: The path of each value that the merge has set. In a path, `lists.path_part` stands for
+            an element of a list. None if the caller does not need the paths.
     """
 
     at: Path
@@ -141,7 +141,7 @@ class Merge:
         return user_list if result is old_list else result
 
     def _insertion_index(self, items: list[Json]) -> int:
-        """Returns the index at which to add an element. Makes no call for each item, as there may be many."""
+        """Returns the index at which to add an element. Calls no function for each of many items."""
         for index, item in enumerate(items):
             if item.__class__ is dict and "name" in item and item["name"] in self.before:
                 return index
@@ -199,7 +199,7 @@ class Merge:
         for name, expression in expressions:
             items = as_list(as_map(term, terms_path).get(name), (*terms_path, name))
             if not items or not any(same(item, expression) for item in items):
-                # `take_back` leaves no empty list, so the digest is that of a term without one.
+                # `take_back` leaves no empty list, so the digest is that of a term without an empty list.
                 self._note_digest(key, [term if items else with_entry(term, name, None), expression])
                 if self.written_paths is not None:
                     self._store_path((*path, "", name), expression)
@@ -207,9 +207,9 @@ class Merge:
         return term
 
     def _store_path(self, path: Path, item: Json = None) -> None:
-        """Stores the path of a value, or of an element in the list there, that comes from the fragment."""
+        """Stores the path of a value from the fragment; with ``item``, the path of this list element."""
         if self.written_paths is not None:
-            self.written_paths.append(path if item is None else (*path, step(item, path)))
+            self.written_paths.append(path if item is None else (*path, path_part(item, path)))
 
     def _note_digest(self, list_pointer: str, value: Json, replaced_value: str = "") -> None:
         digests = self.additions.setdefault(list_pointer, [])

@@ -12,7 +12,7 @@ from webhook.documents.reader import missing_key
 from webhook.documents.templates import unrendered
 from webhook.engine.messages import MOST_MESSAGES
 from webhook.engine.reading import kind_of
-from webhook.objects.paths import ObjectPath, Select
+from webhook.objects.paths import ElementSelector, ObjectPath
 from webhook.objects.tree import Json, Path, get, shown, walk
 from webhook.rows.table import Table
 from webhook.rows.workloads import Workload
@@ -148,6 +148,6 @@ def _schema_at(schema: Schema, path: ObjectPath) -> Schema:
     for part in path.parts:
         if "$ref" in schema:
             break
-        parts = schema if isinstance(part, Select) else schema.setdefault("properties", {})
-        schema = parts.setdefault("items" if isinstance(part, Select) else part, {})
+        parts = schema if isinstance(part, ElementSelector) else schema.setdefault("properties", {})
+        schema = parts.setdefault("items" if isinstance(part, ElementSelector) else part, {})
     return schema

@@ -247,7 +247,7 @@ class Group(Row):
 
     def key(self, obj: Json, path: Path) -> str:
         """Returns what identifies a group: its role and, in a list, also its name or else its position."""
-        if not (list_path := self.template.list):
+        if not (list_path := self.template.list_path):
             return self.role
         element_path = path[: len(list_path.parts) + 1]
         return f"{self.role}/{get(obj, (*element_path, 'name')) or element_path[-1]}"

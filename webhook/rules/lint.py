@@ -219,7 +219,7 @@ def _groups(workload: Workload, path: Path) -> PathMessages:
             yield (*group_path, "number", "completionMode", "default"), reason
         factors = [*(number.count if number else ()), *chain.from_iterable(term.times for term in terms)]
         for factor in (*group.replicas, *factors):
-            if factor.path and factor.path.list not in {None, group.template.list}:
+            if factor.path and factor.path.list_path not in {None, group.template.list_path}:
                 yield group_path, f"{factor.path} selects every element of a list, but `template` does not"
 
 
