@@ -22,7 +22,7 @@ from webhook.objects.templates import (
     read_selection,
 )
 from webhook.objects.tree import Json, Path, as_list, get, map_at, maps_at
-from webhook.rows.conditions import Devices, ranges
+from webhook.rows.conditions import Devices, describe_numbers
 from webhook.rows.families import NODE, Claimed, Family
 from webhook.rows.table import Table
 from webhook.rows.workloads import Group as GroupRow
@@ -240,7 +240,7 @@ class Group:
                 return {
                     "devices.instanceType": " or ".join(types),
                     "devices.asked": str(amount),
-                    "devices.accepted": ranges(accepted_counts),
+                    "devices.accepted": describe_numbers(accepted_counts),
                     "devices.place": field_name((*self.path, *path)),
                 }
         return {}

@@ -75,7 +75,7 @@ def split_rules(job: Job) -> tuple[Sequence[RuleOutcome | None], Sequence[tuple[
     The first list has an entry for each rule, which is None if the rule may fire. The second list has the
     position of each rule. The table caches the results by facts, because its rows permit few sets of facts.
     """
-    cache = job.table.split_rules
+    cache = job.table.split_rules_cache
     facts = _collect_facts(job)
     if facts not in cache:
         faults = {None, *job.faults}  # rules for other faults cannot match

@@ -31,7 +31,7 @@ def choose_shape(job: Job) -> JobShape:
     named_config = _find_named_config(job)
     if named_config is None:
         for shape in family.shapes:
-            if size := shape.fit(nodes):
+            if size := shape.find_config(nodes):
                 return family.shape_of_job(shape, size)
         raise JobError(_explain_no_shape(family, nodes))
     field, value = named_config
@@ -40,12 +40,12 @@ def choose_shape(job: Job) -> JobShape:
     if not shapes:
         raise JobError(f"the node config must be one of {', '.join(configs)}: {field} is {shown(value)}")
     for shape in shapes:
-        if shape.fit(nodes, int(value)):
+        if shape.find_config(nodes, int(value)):
             return family.shape_of_job(shape, int(value))
     workers = " or ".join(dict.fromkeys(str(shape.workers) for shape in shapes)).replace(
         "multiple", "a multiple"
     )
-    fitting_configs = filter(None, (shape.fit(nodes) for shape in family.shapes if not shape.deny))
+    fitting_configs = filter(None, (shape.find_config(nodes) for shape in family.shapes if not shape.deny))
     other_configs = " or ".join(dict.fromkeys(map(str, fitting_configs))) or "none"
     subject = "1 worker does" if nodes == 1 else f"{nodes} workers do"
     raise JobError(

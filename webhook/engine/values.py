@@ -9,7 +9,7 @@ from webhook.engine.jobs import Job
 from webhook.engine.selections import find_contradictions, find_unknown_labels
 from webhook.objects.tree import Json, map_at, text_of
 from webhook.rows.families import JobShape
-from webhook.rows.placeholders import ABSENT, OF_ANNOTATIONS, ROLE_MAPS, SSH
+from webhook.rows.placeholders import ABSENT, OF_ANNOTATIONS, ROLE_MAPS, SSH_NAMES
 
 
 @dataclass(eq=False)
@@ -70,7 +70,7 @@ def compute_template_values(group: Group, placeholders: Mapping[str, str]) -> di
     """Returns the values of placeholders about the main container of a template, by placeholder."""
     values: dict[str, Json] = {}
     for placeholder, name in placeholders.items():
-        if name in SSH:
+        if name in SSH_NAMES:
             value = group.ssh.get(name)
         elif name in ROLE_MAPS:
             # Go programs such as Kueue write `resources: {}` into all containers. If an added container did

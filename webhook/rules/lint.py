@@ -93,7 +93,8 @@ def _sharing_and_apart(family: Family, path: Path) -> PathMessages:
 
 def _doubtful_family(family: Family, path: Path) -> PathMessages:
     largest = int(max(shape.node_config.maximum for shape in family.shapes))
-    sizes = [size for size in range(1, 2 * largest + 2) if not any(row.fit(size) for row in family.shapes)]
+    shapes, numbers = family.shapes, range(1, 2 * largest + 2)
+    sizes = [size for size in numbers if not any(shape.find_config(size) for shape in shapes)]
     if sizes:
         text = ", ".join(map(str, sizes[:MOST_SIZES])) + (" and more" if len(sizes) > MOST_SIZES else "")
         way_out = "to deny them with your own message, add a shape with `workers: multiple of 1` and `deny`"

@@ -8,7 +8,7 @@ from math import inf
 from common.texts import did_you_mean
 from common.times import stamp
 from webhook.objects.templates import is_glob
-from webhook.rows.policies import Mode, Modes, Policy
+from webhook.rows.policies import Mode, ModeSet, Policy
 from webhook.rows.table import Table
 from webhook.rules.draft import Draft
 from webhook.rules.problems import PathMessages, Problem
@@ -74,7 +74,7 @@ def notes(draft: Draft, table: Table, now: float) -> Iterator[Problem]:
     return (draft.problem(path, text) for path, text in pairs)
 
 
-def _idle_rules(table: Table, modes: Modes) -> list[tuple[int, str]]:
+def _idle_rules(table: Table, modes: ModeSet) -> list[tuple[int, str]]:
     """Returns the positions of rules that cannot fire, each with a note on the rules that it needs."""
     rule_modes, idle_rules = dict(modes.rules), list[tuple[int, str]]()
     for index, rule in enumerate(table.rules if modes.table is Mode.ENFORCE else ()):

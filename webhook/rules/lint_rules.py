@@ -135,7 +135,7 @@ def _rule(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
     shapes = [shape for family in rows.table.families for shape in family.shapes]
     reach = Scope(rows.workloads(rule), rows.table.families, shapes, rows.table.device_counts)
     for name, condition in rule.match.all_conditions.items():
-        for inner_path, reason in condition.unreachable(reach):
+        for inner_path, reason in condition.explain_unreachable(reach):
             yield (*match_path, to_camel(name), *inner_path), reason
     if rule.match.shape and rows.shapes(rule) and not (rule.match.candidate or is_shapeless):
         yield (*match_path, "candidate"), "only candidates have a shape: remove `candidate`"

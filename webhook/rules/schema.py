@@ -21,14 +21,14 @@ from webhook.documents import read_documents
 from webhook.objects.paths import ObjectPath
 from webhook.objects.tree import Json, Path, get, shown
 from webhook.rows.conditions import Condition
-from webhook.rows.table import File
+from webhook.rows.table import TableFile
 from webhook.rules.draft import ROWS
 from webhook.rules.problems import PathMessages
 
 
 @cache
-def _files() -> TypeAdapter[File]:
-    return TypeAdapter(File)
+def _files() -> TypeAdapter[TableFile]:
+    return TypeAdapter(TableFile)
 
 
 @cache
@@ -58,7 +58,7 @@ def violations(raw: Json) -> PathMessages:
             yield from _in_fragment(rule["add"], pod_template(), ("rules", index, "add"))
 
 
-def read(raw: Json) -> File:
+def read(raw: Json) -> TableFile:
     """Returns the rows of a table.
 
     Raises:
