@@ -22,11 +22,11 @@ from webhook.preview.formats import FAILURES, FORMATS, PIPELINES, WITHOUT_PODS, 
 from webhook.preview.report import Preview
 from webhook.preview.run import EMPTY, preview
 from webhook.preview.text import as_diff, details, headline, row, totals
-from webhook.rules.convert import changes, converted
+from webhook.rules.convert import convert_table, find_removed_rules
 from webhook.rules.draft import Draft, with_off
 from webhook.rules.explain import explain_key
 from webhook.rules.lint import doubtful_rows
-from webhook.rules.lint_policies import notes
+from webhook.rules.lint_policies import policy_notes
 from webhook.rules.lint_rules import unsupported_configs
 from webhook.rules.load import build, draft_of, installed_draft, load_installed, packaged_draft
 from webhook.rules.problems import Problem, TableError
@@ -256,7 +256,7 @@ def _lint_result(path: Path | None, *, placement: bool) -> dict[str, Any]:
         facts |= {"revision": table.revision}
         problems = [draft.problem(path, message) for path, message, _ in unsupported_configs(table)]
         table_notes = [draft.problem(path, message) for path, message in doubtful_rows(table)]
-        table_notes += notes(draft, table, time.time())
+        table_notes += policy_notes(draft, table, time.time())
     except TableError as error:
         problems = [*error.problems]
     except OSError as error:
@@ -302,7 +302,7 @@ def show(name: str | None, form: str, rules: tuple[Path, ...], *, placement: boo
 def _unknown_row_message(draft: Draft, name: str) -> str:
     if Path(name).exists():
         return f"{name} is a file and not the name of a row: write -f {name} to show this table"
-    names = [row["name"] for _, row in draft.named]
+    names = [row["name"] for _, row in draft.named_rows]
     return f"no row of the table is called {name!r}{did_you_mean(name, names)}"
 
 
@@ -356,9 +356,9 @@ def convert(file: Path) -> None:
     Sections that do not change keep their text with its comments. Exits with 1 if the result does not load.
     """
     old = read_text(file, file)
-    new = converted(old)
+    new = convert_table(old)
     say(new, nl=False)
-    for text in changes(old, new):
+    for text in find_removed_rules(old, new):
         say(f"note: {text}", err=True)
     try:
         build(draft_of([("the printed table", new)], str(file), packaged_draft(placement=True)))

@@ -83,7 +83,7 @@ def _sharing_and_apart(family: Family, path: Path) -> PathMessages:
             continue
         if is_apart and shape in sharing_shapes:
             reason = f"jobs of shape {shape.name} share units, unlike those of other shapes of {family.name}"
-            yield (*path, "shapes", index), f"{reason}: write `apart: required` to share none"
+            yield (*path, "shapes", index), f"{reason}: write `apart: required` to share no unit"
         elif shape.node_config.maximum == 1 and not is_apart:
             other = sharing_shapes[0]
             reason = f"pins workers to nodes, which a job of shape {other.name} on the same unit may get"
@@ -166,7 +166,7 @@ def _workloads(table: Table) -> PathMessages:
 
 
 def _shared_kinds(names_of_kinds: dict[str, str], workload: Workload, path: Path) -> PathMessages:
-    """Yields kinds of two workloads without ``when``; adds the workload's name to ``names_of_kinds``."""
+    """Yields problems of kinds that another workload has, and adds this workload to ``names_of_kinds``."""
     for kind in () if workload.when else workload.kinds:
         if kind in names_of_kinds:
             reason = f"workload {names_of_kinds[kind]} already reads every {kind}"

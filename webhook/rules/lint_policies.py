@@ -48,7 +48,7 @@ def guarantee_problems(table: Table) -> PathMessages:
         family_labels = next((units for units in by_family if row.unit in units), ())
         others = {other.unit for other in table.guarantees if other.unit in family_labels} - {row.unit}
         if others:
-            reason = f"must be the same in all guarantees of a family, and another one has {min(others)!r}"
+            reason = f"must be the same in all guarantees of a family, but another row has {min(others)!r}"
             yield (*path, "unit"), reason
         earlier_rows = [other for other in table.guarantees[:index] if other.unit == row.unit]
         globs = [glob for other in earlier_rows for glob in other.namespaces]
@@ -56,7 +56,7 @@ def guarantee_problems(table: Table) -> PathMessages:
             yield path, "unreachable: earlier guarantees apply to all its namespaces; move this row up"
 
 
-def notes(draft: Draft, table: Table, now: float) -> Iterator[Problem]:
+def policy_notes(draft: Draft, table: Table, now: float) -> Iterator[Problem]:
     """Yields notes on policies that ended or match labels, and on rules that can never fire."""
     table_notes = _idle_rules(table, table.modes)
     pairs = [(("rules", position), text) for position, text in table_notes]

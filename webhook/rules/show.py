@@ -62,7 +62,7 @@ def rows_as_yaml(draft: Draft, name: str) -> str:
     return "".join(
         "".join(f"# {document.source}:{document.line_of(path)}\n" for document, path in row.places)
         + dump_yaml(with_off({section: [row]}))
-        for section, row in draft.named
+        for section, row in draft.named_rows
         if row["name"] == name
     )
 
