@@ -18,9 +18,9 @@ from common.output import Program, colour_lines, say
 from common.texts import did_you_mean, fold, printable
 from webhook import limits
 from webhook.documents import Document, DocumentError, dump_yaml, expand_lists, read_documents
-from webhook.preview.formats import FAILURES, FORMATS, PIPELINES, WITHOUT_PODS, Case, case_of, unreadable
+from webhook.preview.formats import FAILURES, FORMATS, PIPELINES, WITHOUT_PODS, Case, case_of, unreadable_case
 from webhook.preview.report import Preview
-from webhook.preview.run import EMPTY, preview
+from webhook.preview.run import NO_OBJECTS, preview
 from webhook.preview.text import as_diff, details, headline, row, totals
 from webhook.rules.convert import convert_table, find_removed_rules
 from webhook.rules.draft import Draft, with_off
@@ -191,17 +191,17 @@ def preview_command(  # noqa: PLR0913 - the options of the command
         _stop(form, *_read_error(error))
     errors = [_read_error(error) for error in contents if not isinstance(error, list)]
     if not previews and not errors:
-        _stop(form, EMPTY, *((str(path), 1, EMPTY) for path in paths))
+        _stop(form, NO_OBJECTS, *((str(path), 1, NO_OBJECTS) for path in paths))
     cases = [case_of(item, must_place=must_place) for item in previews]
     if form in PIPELINES:
-        cases = [*(unreadable(*place) for _, place in errors), *cases]
+        cases = [*(unreadable_case(*place) for _, place in errors), *cases]
         say(PIPELINES[form](cases), nl=False, workflow_commands=form == "github")
     else:
         _say_previews(form, previews, cases)
         for message, _ in errors:
             say(f"error: {message}", err=True)
     has_changes = any(part.report["patch"] for item in previews for part in item.parts)
-    has_failed = errors or any(case.about(*FAILURES) for case in cases)
+    has_failed = errors or any(case.findings_on(*FAILURES) for case in cases)
     sys.exit(FAILED if has_failed else DIFFERENT if has_changes else SAME)
 
 
@@ -214,7 +214,7 @@ def _say_previews(form: str, previews: list[Preview], cases: list[Case]) -> None
             say(colour_lines(headline(item) + as_diff(item)), nl=False)
         text = "" if form == "why" else details(item)
         text = text if form in {"diff", "why"} else headline(item) + text
-        failures = (row("failed", finding.text) for finding in case.about("not placed"))
+        failures = (row("failed", finding.text) for finding in case.findings_on("not placed"))
         say(colour_lines("".join([text, *failures])), err=True, nl=False)
     if len(previews) > 1 and form != "why":
         say(totals(previews), err=form != "diff")
@@ -410,7 +410,7 @@ def _stop(form: str, message: str, *places: tuple[str, int, str]) -> NoReturn:
     """Ends the program with an error, which is printed as a message, or as its places in a format for CI."""
     if form not in PIPELINES:
         _fail(message)
-    cases = [unreadable(*place) for place in places]
+    cases = [unreadable_case(*place) for place in places]
     say(PIPELINES[form](cases), nl=False, workflow_commands=form == "github")
     sys.exit(FAILED)
 

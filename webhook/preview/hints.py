@@ -1,4 +1,4 @@
-"""Finds probable mistakes in an object: misspelt names, values that the API server refuses, and templates."""
+"""Finds probable mistakes in an object: misspelt names, refused values and unrendered templates."""
 
 import json
 import re
@@ -46,7 +46,7 @@ Schema = dict[str, Any]
 """A part of a JSON Schema, with the keywords ``properties``, ``items`` and ``$ref``."""
 
 
-def hints(table: Table, obj: Json) -> Iterator[tuple[Path, str]]:
+def find_hints(table: Table, obj: Json) -> Iterator[tuple[Path, str]]:
     """Yields the path and a message for each kind and field that is probably misspelt.
 
     The known names are those in pod templates, and those of fields in rows of workloads. A name is probably
@@ -67,8 +67,8 @@ def hints(table: Table, obj: Json) -> Iterator[tuple[Path, str]]:
         yield from _misspelt_fields(obj, _known_fields(rows), ())
 
 
-def refusals(table: Table, obj: Json, denials: Sequence[str] = ()) -> Iterator[str]:
-    """Yields a message for each value that the API server will refuse, or that is not a rendered template."""
+def find_refusals(table: Table, obj: Json, denials: Sequence[str] = ()) -> Iterator[str]:
+    """Yields a message for each value that the API server will refuse, or that is an unrendered template."""
     kind = kind_of(obj)
     rows = table.workloads_of(kind)
     paths = {path for row in rows for group in row.groups for path in group.template.find_all(obj)}
@@ -83,8 +83,8 @@ def refusals(table: Table, obj: Json, denials: Sequence[str] = ()) -> Iterator[s
     for field_path, reason in wrong_fields:
         if not any(field_name(field_path) in denial for denial in denials):
             messages[field_path] = f"the API server refuses {field_name(field_path)}: {reason}"
-    # If a value has two messages, that of `unfinished` is the more precise one.
-    yield from (messages | dict(unfinished(obj, is_job=bool(rows)))).values()
+    # If a value has two messages, that of `find_unfinished` is the more precise one.
+    yield from (messages | dict(find_unfinished(obj, is_job=bool(rows)))).values()
 
 
 def _fields_of_wrong_type(obj: Json, templates: Collection[Path]) -> Iterator[tuple[Path, str]]:
@@ -99,8 +99,8 @@ def _is_within(path: Path, templates: Collection[Path]) -> bool:
     return any(template and path[: len(template)] == template for template in templates)
 
 
-def unfinished(obj: Json, *, is_job: bool) -> Iterator[tuple[Path, str]]:
-    """Yields values that must be texts and are not, and values that are templates and not rendered."""
+def find_unfinished(obj: Json, *, is_job: bool) -> Iterator[tuple[Path, str]]:
+    """Yields values that must be texts and are not, and values that are unrendered templates."""
     for path, value in walk(obj):
         is_checked = (is_job or path[:1] == ("metadata",)) and not PROGRAM_FIELDS.intersection(path)
         must_be_text = path[-3:-1] in TEXT_MAPS or (path[-3:-2], path[-1:]) == (("env",), ("value",))

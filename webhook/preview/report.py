@@ -70,7 +70,7 @@ class Preview:
         return max([document.line, *map(document.line_of, map(path_of, _FIELDS.findall(text)))])
 
 
-def report(
+def build_preview(
     run: DryRun,
     notes: Iterable[str],
     hints: Mapping[str, int],
@@ -80,7 +80,7 @@ def report(
 ) -> Preview:
     """Returns the preview of an object and its Pods. The values of ``hints`` are lines."""
     table, document, namespace, obj, outcome, stored, *_ = run
-    pod_previews = [report(pod, (), {}, None, all_rules=all_rules) for pod in pods or ()]
+    pod_previews = [build_preview(pod, (), {}, None, all_rules=all_rules) for pod in pods or ()]
     verdict, sentence, place = judge(run)
     names = {key: obj.get(key) for key in ("apiVersion", "kind")}
     names |= {key: get(obj, ("metadata", key)) for key in ("name", "generateName")}

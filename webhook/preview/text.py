@@ -9,7 +9,7 @@ from common.texts import WIDTH, count_text, fold, printable
 from contract import keys
 from webhook.engine.outcome import RuleState
 from webhook.objects.tree import shown, text_of, walk
-from webhook.preview.lines import unified
+from webhook.preview.lines import diff_as_yaml
 from webhook.preview.report import Preview
 from webhook.preview.sentence import JobVerdict
 
@@ -61,10 +61,10 @@ def details(item: Preview) -> str:
 def as_diff(item: Preview) -> str:
     """Returns the diffs of an object and its Pods, each with the diff that shadow mode prevents."""
     title, outcome = printable(f"{item.source} ({item.run.title})"), item.run.outcome
-    diffs = [unified(item.run.object, outcome.after, title, AFTER)]
+    diffs = [diff_as_yaml(item.run.object, outcome.after, title, AFTER)]
     if outcome.enforced:
-        enforced = outcome.enforced.after
-        diffs += [unified(outcome.after, enforced, f"{title} {AFTER}", "if what is in shadow were enforced")]
+        enforced, target = outcome.enforced.after, "if what is in shadow were enforced"
+        diffs += [diff_as_yaml(outcome.after, enforced, f"{title} {AFTER}", target)]
     pods = [pod for pod, similar in shown_pods(item.pods) if not similar]
     return "".join([*map(_cut, diffs), *map(as_diff, pods)])
 
@@ -117,7 +117,7 @@ def _field(change: Mapping[str, Any]) -> str:
 
 
 def shown_pods(pods: Iterable[Preview]) -> Iterator[tuple[Preview, str]]:
-    """Yields Pods that differ, each with an empty text, and again with a line on similar ones."""
+    """Yields the first of similar Pods with an empty text, and again with a line about the other Pods."""
     runs: list[list[tuple[Preview, Mapping[Any, str]]]] = []
     for pod in pods:
         texts = _texts(pod)

@@ -9,7 +9,7 @@ from webhook.engine import Outcome
 from webhook.engine.outcome import OutcomeKind, RuleState
 from webhook.objects import record
 from webhook.objects.tree import Json, is_empty, same
-from webhook.preview.lines import abridged, unified
+from webhook.preview.lines import abridged, diff_as_yaml
 from webhook.preview.sentence import DryRun, judge
 from webhook.rows.table import Table
 from webhook.ruletests.cases import JOB_VERDICTS, VERDICTS, Case
@@ -99,7 +99,7 @@ def _snapshot(_: Table, case: Case, outcome: Outcome) -> str:
 
 
 def _difference(expected: Json, actual: Json) -> str:
-    return "" if same(expected, actual) else "\n" + unified(expected, actual, "expected", "actual")
+    return "" if same(expected, actual) else "\n" + diff_as_yaml(expected, actual, "expected", "actual")
 
 
 CHECKS: Final[Mapping[str, Callable[[Table, Case, Outcome], str]]] = {
