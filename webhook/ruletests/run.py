@@ -51,19 +51,19 @@ def _result(table: Table, case: Case) -> Result:
 
 
 def outdated(results: Iterable[Result]) -> Mapping[str, Mapping[str, Json]]:
-    """Returns the new content of snapshot files, by path; a case that differs in more keeps its snapshot."""
-    paths = {result.case.snapshots for result in results if result.differences.keys() == {"snapshot"}}
+    """Returns new content of snapshot files, by path. A case with more differences keeps its snapshot."""
+    paths = {result.case.snapshot_file for result in results if result.differences.keys() == {"snapshot"}}
     files: dict[str, dict[str, Json]] = {path: {} for path in sorted(paths)}
     for result in results:
         case, differences = result.case, result.differences.keys()
         snapshot = case.snapshot if differences - {"snapshot"} else result.after
-        if case.snapshots in files and case.expect.snapshot and snapshot is not None:
-            files[case.snapshots][case.name] = snapshot
+        if case.snapshot_file in files and case.expect.snapshot and snapshot is not None:
+            files[case.snapshot_file][case.name] = snapshot
     return files
 
 
 def never_fired(table: Table, results: Iterable[Result], base: Table | None) -> Sequence[str]:
-    """Returns the names of rules that fired in no case, except those that are off or equal in the base."""
+    """Returns the names of rules that fired in no case, except rules that are off or also in the base."""
     fired = frozenset[str]().union(*(result.fired for result in results))
     base_rules = base.rules if base else ()
     active_rules = (rule for rule in table.rules if rule.mode is not Mode.OFF and not rule.missing_value)
