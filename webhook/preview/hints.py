@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from common.pointers import field_name
 from common.texts import nearest
-from webhook.documents.reader import missing_key
-from webhook.documents.templates import unrendered
+from webhook.documents.reader import describe_missing_key
+from webhook.documents.templates import describe_template
 from webhook.engine.messages import MOST_MESSAGES
 from webhook.engine.reading import kind_of
 from webhook.objects.paths import ElementSelector, ObjectPath
@@ -52,7 +52,7 @@ def find_hints(table: Table, obj: Json) -> Iterator[tuple[Path, str]]:
     The known names are those in pod templates, and those of fields in rows of workloads. A name is probably
     misspelt if it is unknown, and similar to a known name that the object does not have.
     """
-    if message := missing_key(obj, "apiVersion"):
+    if message := describe_missing_key(obj, "apiVersion"):
         yield (), message
         return
     kind = kind_of(obj)
@@ -104,7 +104,7 @@ def find_unfinished(obj: Json, *, is_job: bool) -> Iterator[tuple[Path, str]]:
     for path, value in walk(obj):
         is_checked = (is_job or path[:1] == ("metadata",)) and not PROGRAM_FIELDS.intersection(path)
         must_be_text = path[-3:-1] in TEXT_MAPS or (path[-3:-2], path[-1:]) == (("env",), ("value",))
-        if isinstance(value, str) and is_checked and (template := unrendered(value, is_value=True)):
+        if isinstance(value, str) and is_checked and (template := describe_template(value, is_value=True)):
             yield path, f"{template}: {field_name(path)} is {shown(value, 40)}"
         elif must_be_text and isinstance(path[-1], str) and not isinstance(value, str | None):
             reason = f"{shown(value)} is not text; quote it, as in {json.dumps(shown(value))}"
