@@ -1,4 +1,4 @@
-"""The command line of ``ultraserver-webhook``."""
+"""Defines the command line of ``ultraserver-webhook``."""
 
 import json
 import re
@@ -41,7 +41,7 @@ SAME, DIFFERENT, FAILED = 0, 1, 2
 """The exit codes of ``preview``, which are those of ``kubectl diff``: a code above 1 is an error."""
 
 COUNTED_SECTIONS = {"shapes": "shape", "rules": "rule", "policies": "policy", "guarantees": "guarantee"}
-"""The sections of a table whose rows `rules lint` facts, each with the singular of its name."""
+"""The sections of a table whose rows `rules lint` counts, each with the singular of its name."""
 
 
 class KubectlCommand(click.Command):
@@ -52,7 +52,7 @@ class KubectlCommand(click.Command):
         return super().parse_args(ctx, [re.sub(r"^(-[a-zA-Z])=", r"\1", word) for word in args])
 
 
-class Commands(Program):
+class CommandGroup(Program):
     """A group of commands that report problems of tables, cases and files."""
 
     command_class = KubectlCommand
@@ -72,7 +72,7 @@ class Commands(Program):
 
 
 @click.group(
-    cls=Commands,
+    cls=CommandGroup,
     context_settings={"auto_envvar_prefix": ENVIRONMENT, "help_option_names": ["-h", "--help"]},
 )
 @click.version_option(package_name="ultraserver-webhook")
@@ -135,7 +135,7 @@ def completion(shell: str) -> None:
 )
 @click.option("-R", "--recursive", is_flag=True, help="Also preview files in subdirectories.")
 @click.option(
-    "-n", "--namespace", type=namespace, help="Namespace of documents that name none; others must name it."
+    "-n", "--namespace", type=namespace, help="Namespace of documents; a document with another is refused."
 )
 @click.option(
     "-o", "--output", "form", type=click.Choice([*FORMATS, *PIPELINES]), default="diff", show_default=True
@@ -319,7 +319,7 @@ def explain(key: str) -> None:
 @rules.command("test")
 @click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--junit", type=click.Path(path_type=Path), help="Also write the results to this file.")
-@click.option("--update", is_flag=True, help="Write new snapshots for cases in which only these differ.")
+@click.option("--update", is_flag=True, help="Write snapshots for cases that differ only in the snapshot.")
 @table_options("-f", "--filename", "--rules")
 def test_command(
     folder: Path, junit: Path | None, rules: tuple[Path, ...], *, placement: bool, update: bool
@@ -379,7 +379,7 @@ def _table_path(rules: tuple[Path, ...], *, placement: bool) -> Path | None:
         files = " and ".join(map(str, rules))
         raise click.UsageError(f"use one table, not {files}; the files of a directory are one table")
     if path and path.is_dir() and not placement:
-        message = f"--without-placement is for a file: remove the file with these rows from {path}"
+        message = f"--without-placement is for a file: remove the file of whole-job admission from {path}"
         raise click.UsageError(message)
     return path
 

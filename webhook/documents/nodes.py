@@ -135,7 +135,7 @@ class LineFinder:
         self._root, self._children = root, cache(_children)
 
     def line_of(self, path: Path) -> int:
-        """Returns the line of a value; in a map, that of its key. A missing value has the line of its parent."""
+        """Returns the line of a value; in a map, that of its key. A missing value has its parent's line."""
         node, line = self._root, self._root.start_mark.line
         for part in path:
             if part not in (children := self._children(node)):

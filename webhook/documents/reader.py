@@ -79,7 +79,7 @@ class Document:
     _lines: LineFinder = field(repr=False, compare=False)
 
     def line_of(self, path: Path) -> int:
-        """Returns the line of a value; in a map, that of its key. A missing value has the line of its parent."""
+        """Returns the line of a value; in a map, that of its key. A missing value has its parent's line."""
         return self._lines.line_of(self.path + path)
 
 
