@@ -33,7 +33,7 @@ from webhook.rules.problems import Problem, TableError
 from webhook.rules.schema import bundled
 from webhook.rules.show import overview, rows_as_yaml
 from webhook.ruletests.cases import CasesError, cases_of
-from webhook.ruletests.folder import read, replace, write
+from webhook.ruletests.folder import read_files, replace_file, write_snapshots
 from webhook.ruletests.run import as_junit, as_text, never_fired, outdated, run
 from webhook.settings import ENVIRONMENT, serve_options, serve_preview_options, table_options
 
@@ -329,17 +329,17 @@ def test_command(
     Exits with 0 if all cases pass, with 1 if a case fails, and with 2 if a case is invalid or DIR has none.
     """
     table = load_installed(_table_path(rules, placement=placement), placement=placement)
-    results = run(table, cases_of(read(folder), str(folder)))
+    results = run(table, cases_of(read_files(folder), str(folder)))
     if update:
-        write(folder, outdated(results))
-        results = run(table, cases_of(read(folder), str(folder)))
+        write_snapshots(folder, outdated(results))
+        results = run(table, cases_of(read_files(folder), str(folder)))
     if junit:
         if junit.exists() and not junit.is_file():  # /dev/stdout, a pipe
             junit.write_text(as_junit(results), encoding="utf-8")
         elif junit.is_symlink():
             raise click.UsageError(f"--junit {junit} is a link to {junit.readlink()}: name a file")
         else:
-            replace(junit, as_junit(results))
+            replace_file(junit, as_junit(results))
     say(as_text(results))
     # The package has cases for the packaged rules that the table does not change.
     idle_rules = never_fired(table, results, load_installed() if rules else None)

@@ -302,7 +302,7 @@ REFUSED = {
         "kueue-level-unset-in-job, and rule a replaces only kueue-level-unset-preferred: replace both"
     ),
     "rules: [{name: init-in-job-image, mode: off}]": (
-        "rule init-in-job-image has no variant of the AWS document any more"
+        "rule init-in-job-image no longer has a variant of the AWS document"
     ),
     "rules: [{name: driver-sets-mode, mode: off}]": "the packaged table no longer has rule driver-sets-mode",
     "rules: [{name: kueue-own-pair, mode: off}]": "the packaged table no longer has rule kueue-own-pair",

@@ -447,7 +447,7 @@ REFUSING = '      - {name: none, workers: multiple of 1, deny: "$(job.nodes) wor
             [
                 (
                     "shapes",
-                    "jobs of shape six share units, unlike those of other shapes of trn2u: write",
+                    "jobs of shape six share units, unlike jobs of other shapes of trn2u: write",
                 )
             ],
         ),

@@ -118,7 +118,7 @@ def _match_all(job: Job, values: Values) -> tuple[list[RuleOutcome | None], _Mat
         index: early_matches.get(index) or (rule, match_rule(rule, job, values))
         for index, rule in other_rules
     }
-    # A rule that adds devices matched before `job.devices` changed, and may not match the new value.
+    # A rule that adds devices matched before `job.devices` changed, and might not match the new value.
     if not early_matches.keys() <= matches.keys():
         matches = dict(sorted({**matches, **early_matches}.items()))
     return [*outcomes], matches

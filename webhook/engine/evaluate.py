@@ -83,7 +83,7 @@ def _evaluate_with(table: Table, exclusions: Exclusions, request: Request) -> Ou
 
 
 def _add_shadow(served: Outcome, enforced: Outcome, mode: Mode, policy_note: str) -> Outcome:
-    """Returns ``served``, the outcome for the answer, with the other in it. ``mode`` is that of the table."""
+    """Returns ``served``, the outcome for the answer, with ``enforced`` in it. ``mode`` is the table's."""
     if mode is Mode.SHADOW:
         served = replace(
             served,

@@ -33,7 +33,7 @@ def refuse(allowed_hosts: Sequence[str]) -> None:
     differs = origin is not None and origin.partition("://")[2].lower() != request.host.lower()
     is_foreign = site in {"cross-site", "same-site"} if site else differs
     if request.method == "POST" and is_foreign:
-        abort(403, "a page of another site may not request a preview")
+        abort(403, "a page of another site must not request a preview")
 
 
 def is_allowed_host(host: str, allowed_hosts: Sequence[str]) -> bool:

@@ -336,7 +336,7 @@ class Table(TableFile):
         revision: Twelve hexadecimal digits that change with the table's content.
         script: The init script, which is added to launchers' Pods.
         origins: The places where each rule is written: first the rule itself, then what changes it.
-        split_rules_cache: A cache of `match.split_rules`: by facts, the rules that cannot fire, and others.
+        split_rules_cache: The results of `match.split_rules`, by the facts about the job.
     """
 
     revision: str

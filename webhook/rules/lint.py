@@ -82,7 +82,7 @@ def _sharing_and_apart(family: Family, path: Path) -> PathMessages:
         if shape.deny:
             continue
         if is_apart and shape in sharing_shapes:
-            reason = f"jobs of shape {shape.name} share units, unlike those of other shapes of {family.name}"
+            reason = f"jobs of shape {shape.name} share units, unlike jobs of other shapes of {family.name}"
             yield (*path, "shapes", index), f"{reason}: write `apart: required` to share no unit"
         elif shape.node_config.maximum == 1 and not is_apart:
             other = sharing_shapes[0]

@@ -67,7 +67,7 @@ def policy_notes(draft: Draft, table: Table, now: float) -> Iterator[Problem]:
             continue
         if policy.labels:
             reason = (
-                "matches labels, and a Pod may not have its job's: set these labels in pod templates, too"
+                "matches labels, and a Pod might not have its job's labels: set them in pod templates, too"
             )
             pairs.append((path, reason))
         pairs += [(path, note[1]) for note in _idle_rules(table, ruling.modes) if note not in table_notes]

@@ -198,7 +198,7 @@ class PeerSet:
     def add(self, peer: Peer) -> None:
         """Adds a connection. If there are too many, closes another connection.
 
-        Connections without any answer are closed first, and of these the one whose step began first.
+        Connections without any answer are closed first, and among them the connection whose step began first.
         """
         if len(self._all) >= self.limits.connections:
             self._evict(lambda peer: (peer.has_answered, peer.step_start))
