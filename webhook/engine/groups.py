@@ -179,7 +179,7 @@ class Group:
     def node_reason(self) -> str | None:
         """Why a pod takes a whole node, by its requests or claims; None if it does not.
 
-        Claims are no reason if one of them is shared, because shared devices may be on another node.
+        Claims give no reason if one of them is shared, because shared devices may be on another node.
         """
         return self.node_reason_of(self.family)
 

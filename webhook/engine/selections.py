@@ -43,7 +43,7 @@ def find_contradictions(job: Job, shape: JobShape, identity: str) -> Iterator[st
     for group in job.by_role[WORKER]:
         if not {"affinity", "nodeSelector", "topologySpreadConstraints"}.isdisjoint(group.spec):
             selection = group.selection
-            # For each label, the number of different values that it must have over all the nodes of the pods.
+            # For each label, how many different values it must have over all the nodes of the pods.
             counts = {keys.HOSTNAME: group.replicas} if group.node_reason else {}
             if shape.topology_key:
                 counts[shape.topology_key] = -(-group.replicas // shape.node_config)
