@@ -25,7 +25,7 @@ from tests.helpers import unfolded
 from tests.rules.tables import EXTENDS, HEAD
 from webhook.cli import main
 from webhook.documents import dump_yaml, read_documents
-from webhook.preview.lines import unified
+from webhook.preview.lines import diff_as_yaml
 from webhook.rules.load import default_draft, installed_draft, load_installed
 
 GOOD = EXTENDS + "values: {waitSeconds: '60'}\n"
@@ -98,10 +98,10 @@ def test_preview_o_patch_is_one_patch_a_line(tmp_path: Path) -> None:
 
 def test_long_texts_that_differ_below_their_first_line_differ_in_a_diff() -> None:
     before, after = ({"script": f"first\n{word}\n" + 30 * "x\n"} for word in ("old", "new"))
-    diff = unified(before, after, "a", "b")
+    diff = diff_as_yaml(before, after, "a", "b")
     assert diff.count("more lines") == 2
     assert "old" not in diff
-    assert "more lines" not in unified({}, {"command": 300 * "x"}, "a", "b")
+    assert "more lines" not in diff_as_yaml({}, {"command": 300 * "x"}, "a", "b")
 
 
 def test_preview_n_is_the_namespace_of_documents_that_name_none(tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""The admission server."""
+"""Implements the admission server, previews, and rule tables."""

@@ -37,7 +37,7 @@ def create_app(*blueprints: Blueprint, render_error: Callable[[int, str, str], R
         app.register_blueprint(blueprint)
 
     def answer(error: Exception) -> Response:
-        status, reason, headers = describe(error)
+        status, reason, headers = describe_error(error)
         response = render_error(status, getattr(error, "code_name", code_of(status)), reason)
         response.status_code = status
         response.headers.update(headers)
@@ -47,7 +47,7 @@ def create_app(*blueprints: Blueprint, render_error: Callable[[int, str, str], R
     return app
 
 
-def describe(error: Exception) -> tuple[int, str, dict[str, Any]]:
+def describe_error(error: Exception) -> tuple[int, str, dict[str, Any]]:
     """Returns the HTTP status, the reason and the headers for an error; logs unexpected errors."""
     match error:
         case HTTPException():

@@ -1,4 +1,4 @@
-"""The command line of ``ultraserver-webhook``."""
+"""Defines the command line of ``ultraserver-webhook``."""
 
 import json
 import re
@@ -18,22 +18,22 @@ from common.output import Program, colour_lines, say
 from common.texts import did_you_mean, fold, printable
 from webhook import limits
 from webhook.documents import Document, DocumentError, dump_yaml, expand_lists, read_documents
-from webhook.preview.formats import FAILURES, FORMATS, PIPELINES, WITHOUT_PODS, Case, case_of, unreadable
+from webhook.preview.formats import FAILURES, FORMATS, PIPELINES, WITHOUT_PODS, Case, case_of, unreadable_case
 from webhook.preview.report import Preview
-from webhook.preview.run import EMPTY, preview
+from webhook.preview.run import NO_OBJECTS, preview
 from webhook.preview.text import as_diff, details, headline, row, totals
-from webhook.rules.convert import changes, converted
+from webhook.rules.convert import convert_table, find_removed_rules
 from webhook.rules.draft import Draft, with_off
 from webhook.rules.explain import explain_key
 from webhook.rules.lint import doubtful_rows
-from webhook.rules.lint_policies import notes
+from webhook.rules.lint_policies import policy_notes
 from webhook.rules.lint_rules import unsupported_configs
 from webhook.rules.load import build, draft_of, installed_draft, load_installed, packaged_draft
 from webhook.rules.problems import Problem, TableError
 from webhook.rules.schema import bundled
 from webhook.rules.show import overview, rows_as_yaml
 from webhook.ruletests.cases import CasesError, cases_of
-from webhook.ruletests.folder import read, replace, write
+from webhook.ruletests.folder import read_files, replace_file, write_snapshots
 from webhook.ruletests.run import as_junit, as_text, never_fired, outdated, run
 from webhook.settings import ENVIRONMENT, serve_options, serve_preview_options, table_options
 
@@ -41,7 +41,7 @@ SAME, DIFFERENT, FAILED = 0, 1, 2
 """The exit codes of ``preview``, which are those of ``kubectl diff``: a code above 1 is an error."""
 
 COUNTED_SECTIONS = {"shapes": "shape", "rules": "rule", "policies": "policy", "guarantees": "guarantee"}
-"""The sections of a table whose rows `rules lint` facts, each with the singular of its name."""
+"""The sections of a table whose rows `rules lint` counts, each with the singular of its name."""
 
 
 class KubectlCommand(click.Command):
@@ -52,7 +52,7 @@ class KubectlCommand(click.Command):
         return super().parse_args(ctx, [re.sub(r"^(-[a-zA-Z])=", r"\1", word) for word in args])
 
 
-class Commands(Program):
+class CommandGroup(Program):
     """A group of commands that report problems of tables, cases and files."""
 
     command_class = KubectlCommand
@@ -72,7 +72,7 @@ class Commands(Program):
 
 
 @click.group(
-    cls=Commands,
+    cls=CommandGroup,
     context_settings={"auto_envvar_prefix": ENVIRONMENT, "help_option_names": ["-h", "--help"]},
 )
 @click.version_option(package_name="ultraserver-webhook")
@@ -135,7 +135,7 @@ def completion(shell: str) -> None:
 )
 @click.option("-R", "--recursive", is_flag=True, help="Also preview files in subdirectories.")
 @click.option(
-    "-n", "--namespace", type=namespace, help="Namespace of documents that name none; others must name it."
+    "-n", "--namespace", type=namespace, help="Namespace of documents; a document with another is refused."
 )
 @click.option(
     "-o", "--output", "form", type=click.Choice([*FORMATS, *PIPELINES]), default="diff", show_default=True
@@ -191,17 +191,17 @@ def preview_command(  # noqa: PLR0913 - the options of the command
         _stop(form, *_read_error(error))
     errors = [_read_error(error) for error in contents if not isinstance(error, list)]
     if not previews and not errors:
-        _stop(form, EMPTY, *((str(path), 1, EMPTY) for path in paths))
+        _stop(form, NO_OBJECTS, *((str(path), 1, NO_OBJECTS) for path in paths))
     cases = [case_of(item, must_place=must_place) for item in previews]
     if form in PIPELINES:
-        cases = [*(unreadable(*place) for _, place in errors), *cases]
+        cases = [*(unreadable_case(*place) for _, place in errors), *cases]
         say(PIPELINES[form](cases), nl=False, workflow_commands=form == "github")
     else:
         _say_previews(form, previews, cases)
         for message, _ in errors:
             say(f"error: {message}", err=True)
     has_changes = any(part.report["patch"] for item in previews for part in item.parts)
-    has_failed = errors or any(case.about(*FAILURES) for case in cases)
+    has_failed = errors or any(case.findings_on(*FAILURES) for case in cases)
     sys.exit(FAILED if has_failed else DIFFERENT if has_changes else SAME)
 
 
@@ -214,7 +214,7 @@ def _say_previews(form: str, previews: list[Preview], cases: list[Case]) -> None
             say(colour_lines(headline(item) + as_diff(item)), nl=False)
         text = "" if form == "why" else details(item)
         text = text if form in {"diff", "why"} else headline(item) + text
-        failures = (row("failed", finding.text) for finding in case.about("not placed"))
+        failures = (row("failed", finding.text) for finding in case.findings_on("not placed"))
         say(colour_lines("".join([text, *failures])), err=True, nl=False)
     if len(previews) > 1 and form != "why":
         say(totals(previews), err=form != "diff")
@@ -256,7 +256,7 @@ def _lint_result(path: Path | None, *, placement: bool) -> dict[str, Any]:
         facts |= {"revision": table.revision}
         problems = [draft.problem(path, message) for path, message, _ in unsupported_configs(table)]
         table_notes = [draft.problem(path, message) for path, message in doubtful_rows(table)]
-        table_notes += notes(draft, table, time.time())
+        table_notes += policy_notes(draft, table, time.time())
     except TableError as error:
         problems = [*error.problems]
     except OSError as error:
@@ -302,7 +302,7 @@ def show(name: str | None, form: str, rules: tuple[Path, ...], *, placement: boo
 def _unknown_row_message(draft: Draft, name: str) -> str:
     if Path(name).exists():
         return f"{name} is a file and not the name of a row: write -f {name} to show this table"
-    names = [row["name"] for _, row in draft.named]
+    names = [row["name"] for _, row in draft.named_rows]
     return f"no row of the table is called {name!r}{did_you_mean(name, names)}"
 
 
@@ -319,7 +319,7 @@ def explain(key: str) -> None:
 @rules.command("test")
 @click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--junit", type=click.Path(path_type=Path), help="Also write the results to this file.")
-@click.option("--update", is_flag=True, help="Write new snapshots for cases in which only these differ.")
+@click.option("--update", is_flag=True, help="Write snapshots for cases that differ only in the snapshot.")
 @table_options("-f", "--filename", "--rules")
 def test_command(
     folder: Path, junit: Path | None, rules: tuple[Path, ...], *, placement: bool, update: bool
@@ -329,17 +329,17 @@ def test_command(
     Exits with 0 if all cases pass, with 1 if a case fails, and with 2 if a case is invalid or DIR has none.
     """
     table = load_installed(_table_path(rules, placement=placement), placement=placement)
-    results = run(table, cases_of(read(folder), str(folder)))
+    results = run(table, cases_of(read_files(folder), str(folder)))
     if update:
-        write(folder, outdated(results))
-        results = run(table, cases_of(read(folder), str(folder)))
+        write_snapshots(folder, outdated(results))
+        results = run(table, cases_of(read_files(folder), str(folder)))
     if junit:
         if junit.exists() and not junit.is_file():  # /dev/stdout, a pipe
             junit.write_text(as_junit(results), encoding="utf-8")
         elif junit.is_symlink():
             raise click.UsageError(f"--junit {junit} is a link to {junit.readlink()}: name a file")
         else:
-            replace(junit, as_junit(results))
+            replace_file(junit, as_junit(results))
     say(as_text(results))
     # The package has cases for the packaged rules that the table does not change.
     idle_rules = never_fired(table, results, load_installed() if rules else None)
@@ -356,9 +356,9 @@ def convert(file: Path) -> None:
     Sections that do not change keep their text with its comments. Exits with 1 if the result does not load.
     """
     old = read_text(file, file)
-    new = converted(old)
+    new = convert_table(old)
     say(new, nl=False)
-    for text in changes(old, new):
+    for text in find_removed_rules(old, new):
         say(f"note: {text}", err=True)
     try:
         build(draft_of([("the printed table", new)], str(file), packaged_draft(placement=True)))
@@ -379,7 +379,7 @@ def _table_path(rules: tuple[Path, ...], *, placement: bool) -> Path | None:
         files = " and ".join(map(str, rules))
         raise click.UsageError(f"use one table, not {files}; the files of a directory are one table")
     if path and path.is_dir() and not placement:
-        message = f"--without-placement is for a file: remove the file with these rows from {path}"
+        message = f"--without-placement is for a file: remove the file of whole-job admission from {path}"
         raise click.UsageError(message)
     return path
 
@@ -410,7 +410,7 @@ def _stop(form: str, message: str, *places: tuple[str, int, str]) -> NoReturn:
     """Ends the program with an error, which is printed as a message, or as its places in a format for CI."""
     if form not in PIPELINES:
         _fail(message)
-    cases = [unreadable(*place) for place in places]
+    cases = [unreadable_case(*place) for place in places]
     say(PIPELINES[form](cases), nl=False, workflow_commands=form == "github")
     sys.exit(FAILED)
 

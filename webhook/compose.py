@@ -86,7 +86,7 @@ def serve_preview(  # noqa: PLR0913 - the options of the command
 
 
 def admission_apps(state: CurrentState, log_config: dict[str, Any], *, metrics: bool) -> list[WsgiApp]:
-    """Returns the application of each listener. The worker process calls it and owns what it creates."""
+    """Returns the application of each listener. The worker calls this function and owns the results."""
     counters = Metrics(state)
     state.tables.work = work = LongWork(state.tables, log_config, memory=REVIEW_MEMORY)
     gevent.spawn(keep_fresh, partial(state.refresh, partial(load_changed, work)))

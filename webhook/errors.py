@@ -1,4 +1,4 @@
-"""Has the texts and the codes of HTTP errors, which come from a view, Flask or gunicorn."""
+"""Defines the texts and the codes of HTTP errors, which a view, Flask or gunicorn causes."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The limits on texts and objects that the programs read."""
+"""Defines the limits on texts and objects that the programs read."""
 
 from typing import Final
 

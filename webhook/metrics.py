@@ -1,4 +1,4 @@
-"""The webhook's metrics; no metric label contains the name of an object."""
+"""Defines the webhook's metrics. No metric label contains the name of an object."""
 
 import time
 from collections.abc import Iterator

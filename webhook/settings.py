@@ -1,4 +1,4 @@
-"""The options and environment variables of the programs that serve."""
+"""Defines the options and environment variables of the commands that serve."""
 
 from collections.abc import Callable
 from functools import partial, reduce
@@ -43,7 +43,7 @@ def options(*parts: Callable[[Command], Command]) -> Callable[[Command], Command
 def table_options(*names: str, exists: bool = True) -> Callable[[Command], Command]:
     """Returns a decorator that adds two options: ``rules``, which has these names, and ``placement``."""
     path = click.Path(exists=exists, path_type=Path)
-    text = "Rule table: a file that is merged into the packaged table, or a directory with all of its files."
+    text = "Rule table: a file that is merged into the packaged table, or a directory with all table files."
     return options(click.option(*names, "rules", type=path, multiple=True, help=text), WITHOUT_PLACEMENT)
 
 

@@ -1,4 +1,4 @@
-"""The type and the errors of functions that do long work for the views (see `webhook.rules.source`)."""
+"""Defines the type and errors of functions that do long work for the views (see `webhook.rules.source`)."""
 
 from collections.abc import Callable
 from typing import Any

@@ -12,7 +12,7 @@ from tests.engine.strategies import jobs
 from tests.helpers import examples
 from tests.rules.tables import extended
 from webhook.engine import Outcome, Request, admit, evaluate
-from webhook.engine.changes import changes
+from webhook.engine.changes import find_changes
 from webhook.engine.outcome import Change, OutcomeKind
 from webhook.objects.tree import Json, get, put, same
 from webhook.rows.table import Table
@@ -28,7 +28,7 @@ def explained(table: Table, obj: Json) -> Outcome:
 
 
 def fields(received: Json, outcome: Outcome) -> tuple[Change, ...]:
-    return changes(received, outcome.after, outcome.setters)
+    return find_changes(received, outcome.after, outcome.rules_by_path)
 
 
 def who(table: Table, obj: Json) -> dict[str, tuple[Json, Json, str | None]]:
@@ -156,14 +156,14 @@ def test_a_review_without_changes_denied_or_in_shadow_has_no_changed_fields() ->
 def test_a_long_key_is_not_repeated_for_all_that_is_taken_back_below_it() -> None:
     """The text of all paths stays a small multiple of the object, with any keys and record."""
     key, elements = 20_000 * "k", [{"key": str(number)} for number in range(1_000)]
-    differences = changes({key: {"tolerations": elements}}, {key: {"tolerations": elements[:1]}}, {})
+    differences = find_changes({key: {"tolerations": elements}}, {key: {"tolerations": elements[:1]}}, {})
     assert [len(change.path) for change in differences] == [len(key) + 1]
 
 
 def test_elements_that_only_moved_are_a_change_of_their_list() -> None:
     """An order may mean something, and the patch has it."""
     old, new = ({"env": [{"name": name} for name in names]} for names in ("ab", "ba"))
-    assert [change.path for change in changes(old, new, {})] == ["/env"]
+    assert [change.path for change in find_changes(old, new, {})] == ["/env"]
 
 
 OPTED = {keys.INJECT: "false"}

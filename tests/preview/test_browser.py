@@ -5,7 +5,7 @@ from flask import Blueprint
 from flask.testing import FlaskClient
 
 from webhook.app import create_app
-from webhook.preview.browser import HEADERS, guard, is_allowed
+from webhook.preview.browser import HEADERS, is_allowed_host, protect
 
 pytestmark = pytest.mark.quick
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.quick
 def client() -> FlaskClient:
     blueprint = Blueprint("guarded", __name__)
     blueprint.add_url_rule("/", "echo", lambda: "ok", methods=["GET", "POST"])
-    guard(blueprint, ["preview.example"])
+    protect(blueprint, ["preview.example"])
     return create_app(blueprint).test_client()
 
 
@@ -36,7 +36,7 @@ def client() -> FlaskClient:
     ],
 )
 def test_hosts(host: str, allowed: bool) -> None:  # noqa: FBT001
-    assert is_allowed(host, ["preview.example", "*.team.example"]) is allowed
+    assert is_allowed_host(host, ["preview.example", "*.team.example"]) is allowed
 
 
 @pytest.mark.parametrize(

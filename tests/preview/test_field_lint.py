@@ -16,7 +16,7 @@ from webhook.cli import main
 from webhook.documents import DocumentError, dump_yaml, expand_lists, read_documents
 from webhook.engine import Request, evaluate, faults
 from webhook.objects.tree import Json, get, put
-from webhook.preview.hints import refusals
+from webhook.preview.hints import find_refusals
 from webhook.preview.run import preview
 from webhook.rules.load import load_default, load_installed
 
@@ -438,7 +438,7 @@ def test_a_job_of_kubernetes_must_end(policy: Json, why: list[str]) -> None:
     """Protects from a preview of a Job that kubectl refuses; operators set the policy of other kinds."""
     for obj, expected in ((JOB, why), ({**JOB, "apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob"}, [])):
         template = {**TEMPLATE, "spec": {**TEMPLATE["spec"], **policy}}
-        entries = list(refusals(TABLE, {**obj, "spec": {**INDEXED, "template": template}}))
+        entries = list(find_refusals(TABLE, {**obj, "spec": {**INDEXED, "template": template}}))
         assert len(entries) == len(expected)
         assert all(text.endswith(words) for text, words in zip(entries, expected, strict=True))
 
@@ -475,7 +475,7 @@ def test_numbers_of_kinds_that_are_not_packaged_may_be_texts() -> None:
     other = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "spec": {"replicas": "1"}}
     csi = {"volumes": [{"name": "v", "csi": {"driver": "d", "volumeAttributes": {"size": "1Gi"}}}]}
     for obj in (other, job(POD, csi)):
-        assert list(refusals(TABLE, obj)) == []
+        assert list(find_refusals(TABLE, obj)) == []
 
 
 def test_what_a_denial_names_is_not_named_again() -> None:
@@ -489,7 +489,7 @@ def test_programs_may_look_like_templates() -> None:
     """Protects from false warnings: shells, Docker and Argo write like that."""
     container = (*LAUNCHER, "template", "spec", "containers", 0)
     words = {"args": ["echo $HOME ${X} {{x}} {%"], "env": [{"name": "A", "value": "${B}"}]}
-    assert list(refusals(TABLE, job(container, words))) == []
+    assert list(find_refusals(TABLE, job(container, words))) == []
 
 
 def test_templates_of_another_kind_are_for_its_controller() -> None:
@@ -579,4 +579,4 @@ def test_jobs_as_people_write_them_have_no_warning() -> None:
         for table in (DEFAULT, TABLE):
             outcome = evaluate(table, Request(each.value))
             assert sorts.isdisjoint(outcome.fired()), each.source
-        assert list(refusals(TABLE, each.value)) == [], each.source
+        assert list(find_refusals(TABLE, each.value)) == [], each.source

@@ -13,7 +13,7 @@ from tests.docs.blocks import REPOSITORY
 from webhook.cli import main
 from webhook.documents import dump_yaml, expand_lists, read_documents
 from webhook.objects.tree import Json, get
-from webhook.preview.hints import hints
+from webhook.preview.hints import find_hints
 from webhook.rules.load import load_default
 
 TABLE = load_default()
@@ -26,7 +26,7 @@ JOBSET = {
 
 def messages_of(obj: Json) -> list[str]:
     """Returns the messages of all hints."""
-    return [text for _, text in hints(TABLE, obj)]
+    return [text for _, text in find_hints(TABLE, obj)]
 
 
 def misspelt(path: tuple[str | int, ...], old: str, new: str) -> Json:

@@ -9,7 +9,7 @@ from tests.rules.tables import DOCUMENT, EXTENDS
 from webhook.rows.table import Table
 from webhook.rules.load import load_default, load_texts
 from webhook.ruletests.cases import Case, cases_of
-from webhook.ruletests.folder import read, write
+from webhook.ruletests.folder import read_files, write_snapshots
 from webhook.ruletests.run import outdated, run
 
 CASES = Path(__file__).parent / "cases"
@@ -89,9 +89,9 @@ TABLES: Final = {
 
 @cache
 def cases(folder: str) -> list[Case]:
-    return list(cases_of(read(CASES / folder), folder))
+    return list(cases_of(read_files(CASES / folder), folder))
 
 
 if __name__ == "__main__":
     for name, by in TABLES.items():
-        write(CASES / name, outdated(run(by(), cases(name))))
+        write_snapshots(CASES / name, outdated(run(by(), cases(name))))

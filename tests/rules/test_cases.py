@@ -153,7 +153,7 @@ def survives(mutant: Rule, folders: Collection[str]) -> bool:
 def test_every_change_of_a_rule_fails_a_case(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of `match` each condition and each alternative counts, and of `add` each value."""
     monkeypatch.setattr(webhook.ruletests.run, "check_patch", lambda *_: None)
-    monkeypatch.setattr(expected, "unified", lambda *_: "differs")  # making it legible costs the most
+    monkeypatch.setattr(expected, "diff_as_yaml", lambda *_: "differs")  # making it legible costs the most
     rule, folders = RULES[name], {"documented"} if name in OF_DOCUMENT else TABLES.keys() - {"documented"}
     left = [what for what, one in mutants(rule) if not implied(rule, what) and survives(one, folders)]
     assert left == []

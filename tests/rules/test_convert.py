@@ -27,7 +27,7 @@ from webhook.rows.conditions import Annotations
 from webhook.rows.families import Unit
 from webhook.rows.table import Rule, Table
 from webhook.rows.written import Range
-from webhook.rules.convert import converted
+from webhook.rules.convert import convert_table
 from webhook.rules.problems import TableError
 from webhook.ruletests.expected import comparable
 
@@ -78,7 +78,7 @@ def whole(*files: str) -> str:
 
 
 def tables() -> Mapping[str, Table]:
-    return {name: load_text(converted((name, whole(*files))), name) for name, files in FILES.items()}
+    return {name: load_text(convert_table((name, whole(*files))), name) for name, files in FILES.items()}
 
 
 def requests() -> Iterator[tuple[Request, Any]]:
@@ -116,7 +116,7 @@ def test_files_that_the_chart_of_the_release_laid_over_the_packaged_table_are_as
     for path in sorted(RULES.glob("*.yaml")):
         if path.stem != "30-placement":  # which the packaged table has itself now
             name = f"manifests/chart/rules/{path.name}"
-            text = converted((name, source.git("show", f"{RELEASE}:{name}")))
+            text = convert_table((name, source.git("show", f"{RELEASE}:{name}")))
             then, now = (load_text(each, name) for each in (text, path.read_bytes()))
             assert (then.values, then.candidates, then.families) == (now.values, now.candidates, now.families)
             assert (without_texts(then), then.workloads) == (without_texts(now), now.workloads), name
@@ -161,7 +161,7 @@ rules:
 
 
 def test_what_a_person_wrote_stays_with_its_comments_and_machines_become_a_family() -> None:
-    text = converted((SOURCE, OLD_VERSION + MINE))
+    text = convert_table((SOURCE, OLD_VERSION + MINE))
     head, _, rest = text.partition("# Which jobs.")
     assert head == EXTENDS + '# Ours.\nvalues: {waitSeconds: "60"}  # a minute\n\n'
     assert rest.startswith("\ncandidates:\n  elsewhere:\n")
@@ -187,14 +187,14 @@ def test_what_a_person_wrote_stays_with_its_comments_and_machines_become_a_famil
     ids=["one line", "an anchor that goes"],
 )
 def test_what_cannot_be_kept_line_by_line_is_written_again(text: str) -> None:
-    assert "\nfamilies:\n- name: trn2u\n" in converted((SOURCE, text))
+    assert "\nfamilies:\n- name: trn2u\n" in convert_table((SOURCE, text))
 
 
 def test_a_flag_of_a_field_becomes_a_function() -> None:
     fields = (
         "{a: /a, b: {path: /b, parent: true, counted: false}, c: {path: /c, default: 1Gi, smaller: true}}"
     )
-    row = parsed(converted((SOURCE, f"{OLD_VERSION}workloads: [{{name: mine, fields: {fields}}}]\n")))[
+    row = parsed(convert_table((SOURCE, f"{OLD_VERSION}workloads: [{{name: mine, fields: {fields}}}]\n")))[
         "workloads"
     ][0]
     directory, least = (
@@ -209,7 +209,7 @@ def test_what_was_said_of_a_pods_number_is_one_key() -> None:
     group = f"{{role: worker, template: /t, index: {index}, continues: true, numbers: /n, otherwise: helper}}"
     updates = "{suspend: /s, active: /status/replicaStatuses}"
     text = f"{OLD_VERSION}workloads: [{{name: mine, groups: [{group}], updates: {updates}}}]\n"
-    row = parsed(converted((SOURCE, text)))["workloads"][0]
+    row = parsed(convert_table((SOURCE, text)))["workloads"][0]
     assert row["updates"] == {"suspend": "/s"}
     number = {
         "podName": True,
@@ -227,7 +227,7 @@ def test_conditions_that_are_gone_are_conditions_on_the_template() -> None:
         "template: {/spec/a: b}}"
     )
     text = f"{OLD_VERSION}rules: [{{name: mine, reason: r, match: {match}, warn: w $(job.name)}}]\n"
-    assert parsed(converted((SOURCE, text)))["rules"][0]["match"] == {
+    assert parsed(convert_table((SOURCE, text)))["rules"][0]["match"] == {
         "workload": ["job", "mpijob"],
         "role": "worker",
         "template": [
@@ -240,7 +240,7 @@ def test_conditions_that_are_gone_are_conditions_on_the_template() -> None:
 def test_a_rule_in_the_place_of_another_switches_that_off() -> None:
     replaces = "replaces: [nodes-with-server-id, gone]"
     rule = f"{{name: mine, reason: r, match: {{role: worker}}, warn: w, {replaces}}}"
-    assert parsed(converted((SOURCE, f"{OLD_VERSION}rules: [{rule}]\n")))["rules"] == [
+    assert parsed(convert_table((SOURCE, f"{OLD_VERSION}rules: [{rule}]\n")))["rules"] == [
         {"name": "nodes-with-server-id", "mode": "off"},
         {"name": "mine", "reason": "r", "match": {"role": "worker"}, "warn": "w"},
     ]
@@ -248,28 +248,30 @@ def test_a_rule_in_the_place_of_another_switches_that_off() -> None:
 
 def test_a_rule_that_is_gone_may_be_off() -> None:
     assert (
-        parsed(converted((SOURCE, OLD_VERSION + "rules: [{name: wait-hostfilename, mode: off}]\n")))["rules"]
+        parsed(convert_table((SOURCE, OLD_VERSION + "rules: [{name: wait-hostfilename, mode: off}]\n")))[
+            "rules"
+        ]
         == []
     )
 
 
 def test_two_rules_that_are_one_now_may_both_be_off() -> None:
     rows = ", ".join(f"{{name: kueue-level-unset-{of}, mode: off}}" for of in ("required", "preferred"))
-    text = converted((SOURCE, f"{OLD_VERSION}rules: [{rows}]\n"))
+    text = convert_table((SOURCE, f"{OLD_VERSION}rules: [{rows}]\n"))
     assert 'mode: "off"' in text
     assert parsed(text)["rules"] == [{"name": "kueue-level-unset-in-job", "mode": "off"}]
 
 
 def test_off_means_the_same_with_and_without_quotes() -> None:
     required, preferred = (f"name: kueue-level-unset-{of}, mode:" for of in ("required", "preferred"))
-    text = converted((SOURCE, f"{OLD_VERSION}rules: [{{{required} off}}, {{{preferred} 'off'}}]\n"))
+    text = convert_table((SOURCE, f"{OLD_VERSION}rules: [{{{required} off}}, {{{preferred} 'off'}}]\n"))
     assert parsed(text)["rules"] == [{"name": "kueue-level-unset-in-job", "mode": "off"}]
 
 
 def test_a_rule_in_the_place_of_two_that_are_one_now_switches_that_off() -> None:
     replaces = "replaces: [kueue-level-unset-required, kueue-level-unset-preferred]"
     rule = f"{{name: mine, reason: r, match: {{role: worker}}, warn: w, {replaces}}}"
-    assert parsed(converted((SOURCE, f"{OLD_VERSION}rules: [{rule}]\n")))["rules"] == [
+    assert parsed(convert_table((SOURCE, f"{OLD_VERSION}rules: [{rule}]\n")))["rules"] == [
         {"name": "kueue-level-unset-in-job", "mode": "off"},
         {"name": "mine", "reason": "r", "match": {"role": "worker"}, "warn": "w"},
     ]
@@ -278,7 +280,7 @@ def test_a_rule_in_the_place_of_two_that_are_one_now_switches_that_off() -> None
 def test_the_file_of_whole_job_admission_is_refused_because_the_packaged_table_has_its_rules() -> None:
     name = "manifests/chart/rules/30-placement.yaml"
     with pytest.raises(TableError, match="pods-not-at-once is a copy from 30-placement"):
-        converted((name, source.git("show", f"{RELEASE}:{name}")))
+        convert_table((name, source.git("show", f"{RELEASE}:{name}")))
 
 
 REFUSED = {
@@ -300,7 +302,7 @@ REFUSED = {
         "kueue-level-unset-in-job, and rule a replaces only kueue-level-unset-preferred: replace both"
     ),
     "rules: [{name: init-in-job-image, mode: off}]": (
-        "rule init-in-job-image has no variant of the AWS document any more"
+        "rule init-in-job-image no longer has a variant of the AWS document"
     ),
     "rules: [{name: driver-sets-mode, mode: off}]": "the packaged table no longer has rule driver-sets-mode",
     "rules: [{name: kueue-own-pair, mode: off}]": "the packaged table no longer has rule kueue-own-pair",
@@ -339,7 +341,7 @@ REFUSED = {
 @pytest.mark.parametrize("text", REFUSED)
 def test_a_table_that_cannot_be_converted_is_refused_with_the_remedy(text: str) -> None:
     with pytest.raises(TableError) as refused:
-        converted((SOURCE, OLD_VERSION + text))
+        convert_table((SOURCE, OLD_VERSION + text))
     assert REFUSED[text] in str(refused.value)
 
 
@@ -365,7 +367,7 @@ def test_the_command_names_what_is_lost_and_what_does_not_load(tmp_path: Path) -
         OLD_VERSION + "rules: [{name: mine, reason: r, match: {role: worker, shape: {name: s}}, warn: w}]\n"
     )
     done = CliRunner().invoke(main, ["rules", "convert", str(file)])
-    assert (done.exit_code, done.stdout) == (1, converted((SOURCE, file.read_text())))
+    assert (done.exit_code, done.stdout) == (1, convert_table((SOURCE, file.read_text())))
     assert "the printed table:4: rules[0].match.shape: unreachable: no shape of the table" in done.stderr
 
 
@@ -375,7 +377,7 @@ def test_the_command_prints_a_table_that_loads_and_refuses_what_is_none_of_0_2_0
     done = CliRunner().invoke(main, ["rules", "lint", str(file)])
     assert "`ultraserver-webhook rules convert FILE` prints the table in the form" in done.output
     done = CliRunner().invoke(main, ["rules", "convert", str(file)])
-    assert (done.exit_code, done.stdout) == (0, converted((SOURCE, OLD_VERSION + MINE)))
+    assert (done.exit_code, done.stdout) == (0, convert_table((SOURCE, OLD_VERSION + MINE)))
     file.write_text(done.stdout, encoding="utf-8")
     assert CliRunner().invoke(main, ["rules", "show", "--rules", str(file)]).exit_code == 0
     done = CliRunner().invoke(main, ["rules", "lint", str(file)])

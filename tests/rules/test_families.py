@@ -12,7 +12,7 @@ from tests.helpers import load_text
 from tests.rules.packaged import families
 from tests.rules.tables import EXTENDS, SOURCE, outcome
 from webhook.documents import read_documents
-from webhook.engine.outcome import State
+from webhook.engine.outcome import RuleState
 from webhook.objects.tree import get
 from webhook.preview.run import preview
 from webhook.rows.table import Table
@@ -152,7 +152,7 @@ def test_the_reasons_of_rules_do_not_call_every_unit_an_ultraserver(
 ) -> None:
     job = gpus(workers)
     job["metadata"]["labels"] = labels
-    rules = [rule for rule in outcome(families(), job).rules if rule.state is State.FIRED]
+    rules = [rule for rule in outcome(families(), job).rules if rule.state is RuleState.FIRED]
     assert len(rules) > 5
     assert [rule.name for rule in rules if "UltraServer" in rule.why] == []
 

@@ -158,7 +158,7 @@ LINT: dict[str, tuple[str, Expected]] = {
             "rules:\n  - name: x\n    reason: r\n    match:\n      role: worker\n      workload: mpijob\n"
             "      fields: {nope: a}\n    warn: w\n"
         ),
-        [(10, "rules[0].match.fields.nope", "no workload it matches has a field 'nope': mpijob")],
+        [(10, "rules[0].match.fields.nope", "no workload that it matches has a field 'nope': mpijob")],
     ),
     "a field with a default that quotes what is not a value": (
         NUMBERED.replace("default: 1Gi", "default: $(job.id)"),
@@ -447,7 +447,7 @@ REFUSING = '      - {name: none, workers: multiple of 1, deny: "$(job.nodes) wor
             [
                 (
                     "shapes",
-                    "jobs of shape six share units, unlike those of other shapes of trn2u: write",
+                    "jobs of shape six share units, unlike jobs of other shapes of trn2u: write",
                 )
             ],
         ),

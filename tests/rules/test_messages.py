@@ -7,7 +7,7 @@ import pytest
 from contract import keys
 from testbed.mpijob import WORKER, mpijob
 from tests.rules.tables import extended, outcome, unrecorded
-from webhook.engine.outcome import Outcome, State, Verdict
+from webhook.engine.outcome import Outcome, RuleState, Verdict
 from webhook.objects.tree import get, put
 from webhook.rules.load import load_default
 
@@ -39,7 +39,7 @@ def test_rows_for_other_kinds_or_roles_are_not_looked_at() -> None:
     assert result.rules == outcome(extended(""), mpijob()).rules
 
 
-def why(result: Outcome, name: str = "x") -> tuple[State, str]:
+def why(result: Outcome, name: str = "x") -> tuple[RuleState, str]:
     (row,) = [row for row in result.rules if row.name == name]
     return row.state, row.why
 
@@ -95,7 +95,7 @@ def test_a_table_in_shadow_changes_nothing_and_reports_what_it_would_do(
     enforced, reported = (outcome(extended(text), job) for text in ("", "mode: shadow\n"))
     assert reported.reason == f"the whole rule table only reports; {enforced.reason}"
     assert (reported.after, reported.operations, reported.warnings, reported.denials) == (job, (), (), ())
-    assert (reported.fired(State.SHADOWED), reported.fired()) == (enforced.fired(), ())
+    assert (reported.fired(RuleState.SHADOWED), reported.fired()) == (enforced.fired(), ())
     assert reported.enforced
     assert reported.enforced.denials == enforced.denials
     assert reported.enforced.fired() == enforced.fired()
@@ -173,16 +173,16 @@ def test_a_node_config_in_a_containers_environment_counts_and_is_named() -> None
 )
 def test_a_skipped_rule_names_the_condition_that_failed(match: str, message: str) -> None:
     result = outcome(extended(rule(match)), mpijob(annotations={"team": "c"}))
-    assert why(result) == (State.SKIPPED, message)
+    assert why(result) == (RuleState.SKIPPED, message)
 
 
 def test_a_skipped_rule_names_its_mode_or_the_rule_that_fired_instead() -> None:
     off = outcome(extended(rule(rest="warn: w, mode: off, deny: never")), mpijob())
-    assert why(off) == (State.SKIPPED, "switched off")
+    assert why(off) == (RuleState.SKIPPED, "switched off")
     assert (off.warnings, off.denials) == ((), ())
     first = "rules:\n  - {name: other, reason: r, match: {role: worker}, warn: w}\n"
     second = rule(rest="warn: w, unless: [other]").removeprefix("rules:\n")
-    assert why(outcome(extended(first + second), mpijob())) == (State.SKIPPED, "other fired instead")
+    assert why(outcome(extended(first + second), mpijob())) == (RuleState.SKIPPED, "other fired instead")
 
 
 def test_a_rule_that_needs_another_one_is_skipped_if_that_kept_a_value() -> None:
@@ -190,8 +190,8 @@ def test_a_rule_that_needs_another_one_is_skipped_if_that_kept_a_value() -> None
     table = extended(adding("schedulerName: ours") + second)
     theirs = mpijob(worker_spec={"schedulerName": "theirs"})
     text = "x did not fire, or the job kept a value of its own"
-    assert why(outcome(table, theirs), "other") == (State.SKIPPED, text)
-    assert why(outcome(table, mpijob()), "other") == (State.FIRED, "r")
+    assert why(outcome(table, theirs), "other") == (RuleState.SKIPPED, text)
+    assert why(outcome(table, mpijob()), "other") == (RuleState.FIRED, "r")
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def test_a_rule_in_shadow_changes_nothing_and_reports_what_it_would_do() -> None
     job = mpijob(worker_spec={"schedulerName": "theirs"})
     shadow = ", mode: shadow, warn: careful, deny: never"
     result = outcome(extended(adding("hostname: h", shadow)), job)
-    assert why(result) == (State.SHADOWED, "r")
+    assert why(result) == (RuleState.SHADOWED, "r")
     assert (result.denials, result.warnings, result.verdict) == ((), (), Verdict.ALLOWED)
     assert unrecorded(result.after) == unrecorded(outcome(load_default(), job).after)
     assert result.enforced
@@ -257,7 +257,10 @@ def test_a_rule_in_shadow_changes_nothing_and_reports_what_it_would_do() -> None
 def test_a_rule_that_needs_one_in_shadow_is_in_shadow_too() -> None:
     more = "  - {name: second, reason: s, match: {role: worker}, needs: x, add: {spec: {subdomain: d}}}\n"
     result = outcome(extended(adding("hostname: h", ", mode: shadow") + more), mpijob())
-    assert [why(result, name) for name in ("x", "second")] == [(State.SHADOWED, "r"), (State.SHADOWED, "s")]
+    assert [why(result, name) for name in ("x", "second")] == [
+        (RuleState.SHADOWED, "r"),
+        (RuleState.SHADOWED, "s"),
+    ]
 
 
 HOSTILE = "\x1b[2J\x9b1m\u202e\r\n\x7f"

@@ -4,7 +4,7 @@ import pytest
 
 from testbed.mpijob import LAUNCHER, WORKER, mpijob
 from tests.rules.tables import after, extended, outcome
-from webhook.engine.outcome import State
+from webhook.engine.outcome import RuleState
 from webhook.objects.tree import get
 from webhook.rules.load import load_default
 
@@ -55,7 +55,7 @@ def test_a_rule_whose_placeholder_has_no_value_is_skipped_with_a_reason() -> Non
     job["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"] = []
     result = outcome(load_default(), job)
     (row,) = [row for row in result.rules if row.name == "wait-for-all-workers"]
-    assert (row.state, row.why) == (State.SKIPPED, "the job has no value for $(launcher.image)")
+    assert (row.state, row.why) == (RuleState.SKIPPED, "the job has no value for $(launcher.image)")
 
 
 DEFAULT = load_default()

@@ -12,11 +12,11 @@ from tests.rules.tables import EXTENDS, extended, outcome, problems
 from webhook.admission import handlers
 from webhook.admission.review import Review
 from webhook.engine import Outcome, Request, evaluate
-from webhook.engine.outcome import State
+from webhook.engine.outcome import RuleState
 from webhook.objects.tree import Json
 from webhook.rows.policies import Mode
 from webhook.rows.table import MOST_NAMESPACES, Table
-from webhook.rules.lint_policies import notes
+from webhook.rules.lint_policies import policy_notes
 from webhook.rules.load import build, draft_of, load_texts
 from webhook.rules.show import overview
 
@@ -66,12 +66,16 @@ def test_the_order_of_authority(
     whole, each = policy or table, for_rule or rule
     weaker = Mode.OFF if Mode.OFF in {whole, each} else Mode.SHADOW if Mode.SHADOW in {whole, each} else each
     states = [row.state for row in done.rules if row.name == "x"]
-    expected = {Mode.ENFORCE: [State.FIRED], Mode.SHADOW: [State.SHADOWED], Mode.OFF: [State.SKIPPED]}
+    expected = {
+        Mode.ENFORCE: [RuleState.FIRED],
+        Mode.SHADOW: [RuleState.SHADOWED],
+        Mode.OFF: [RuleState.SKIPPED],
+    }
     if inject and whole is not Mode.OFF:
         assert states == expected[weaker]
     else:
-        assert State.FIRED not in states
-        assert State.SHADOWED not in states
+        assert RuleState.FIRED not in states
+        assert RuleState.SHADOWED not in states
     assert ("w" in done.warnings) == (inject and weaker is Mode.ENFORCE)
     assert served(done) is (whole if inject else Mode.OFF)
 
@@ -285,7 +289,7 @@ policies:
 def test_lint_notes_rules_without_effect_and_policies_that_ended(mode: str, text: str) -> None:
     draft = draft_of([("mine.yaml", EXTENDS + NOTED.replace("MODE", mode))], "mine.yaml")
     table = build(draft)
-    matching = [(note.line, note.message) for note in notes(draft, table, NOON - 1)]
+    matching = [(note.line, note.message) for note in policy_notes(draft, table, NOON - 1)]
     assert matching[:2] == [
         (7, f"rule second does nothing: it needs first, which is {text}"),
         (9, "rule fourth does nothing: it needs second, which is off"),
@@ -293,7 +297,7 @@ def test_lint_notes_rules_without_effect_and_policies_that_ended(mode: str, text
     third = "rule third does nothing: it needs second, which is off, and job-label, which is in shadow"
     assert (11, third) in matching
     assert {line for line, _ in matching[2:]} == {11}
-    ended = [(note.line, note.message) for note in notes(draft, table, NOON)]
+    ended = [(note.line, note.message) for note in policy_notes(draft, table, NOON)]
     assert ended[-1] == (12, "ended at 2027-01-15T08:00:00Z and has no effect: remove it")
 
 

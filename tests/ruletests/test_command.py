@@ -15,7 +15,7 @@ from tests.rules.tables import EXTENDS, after, extended
 from webhook.cli import main
 from webhook.documents import read_documents
 from webhook.rules.load import load_default
-from webhook.ruletests.folder import write
+from webhook.ruletests.folder import write_snapshots
 
 FIRED = {"rules": {"job-label": "fired"}}
 JOB = mpijob()
@@ -101,7 +101,7 @@ def test_snapshots_are_written_to_no_hidden_file_and_no_linked_folder(tmp_path: 
     (tmp_path / "linked").symlink_to("real")
     for name in (".git/x.snapshots.yaml", "real/.x.yaml", "linked/x.snapshots.yaml"):
         with pytest.raises(PermissionError, match=r"is hidden|a link to real"):
-            write(tmp_path, {name: {"one": JOB}})
+            write_snapshots(tmp_path, {name: {"one": JOB}})
     assert not [*(tmp_path / "real").iterdir()]
 
 

@@ -31,7 +31,7 @@ def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> 
             gevent.sleep(0.01)
         body = b"slept"
     elif path == "/held":
-        body = b"%d" % environ["gunicorn.socket"]._peers.held  # noqa: SLF001 - what a limit counts
+        body = b"%d" % environ["gunicorn.socket"]._peers.held_bytes  # noqa: SLF001 - what a limit counts
     elif path == "/fail":
         raise RuntimeError("the application failed")
     elif path == "/large":

@@ -21,7 +21,7 @@ from testbed.waiting import until
 from tests.attack import records
 from tests.attack.records import Records
 from tests.serving.conftest import PATIENCE, Client, Server, answer
-from webhook.serving.turns import Turns
+from webhook.serving.turns import ReadCounter
 
 REVIEW = b"r" * 6000
 PATIENT = {"handshake_seconds": 60, "request_seconds": 60, "response_seconds": 60, "linger_seconds": 1}
@@ -199,7 +199,7 @@ def test_a_peer_of_too_many_records_without_data_is_refused(
 def test_the_turn_of_a_peer_ends_after_some_reads_of_any_size(size: int, reads: int) -> None:
     ran = list[int]()
     gevent.spawn(ran.append, 1)
-    turns = Turns()
+    turns = ReadCounter()
     for _ in range(reads):
         assert not ran
         turns.count(size)

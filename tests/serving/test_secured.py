@@ -8,9 +8,9 @@ import pytest
 
 from tests.attack.pairs import Files
 from tests.attack.records import Client
-from webhook.serving.secured import Secured
+from webhook.serving.secured import TlsSocket
 from webhook.serving.tls import new_context
-from webhook.serving.turns import Turns
+from webhook.serving.turns import ReadCounter
 
 PIECE = 8192
 """Bytes for which OpenSSL takes 5 to 9 milliseconds, if they are updates of keys."""
@@ -68,14 +68,14 @@ def wire(version: ssl.TLSVersion) -> Wire:
 
 
 @pytest.fixture
-def turns() -> Turns:
-    return Turns()
+def turns() -> ReadCounter:
+    return ReadCounter()
 
 
 @pytest.fixture
-def secured(wire: Wire, turns: Turns, files: Files) -> Iterator[Secured]:
+def secured(wire: Wire, turns: ReadCounter, files: Files) -> Iterator[TlsSocket]:
     """The server's side of a connection, its handshake done, next to others who want turns."""
-    made = Secured(wire, new_context(files.certificate, files.key), turns)
+    made = TlsSocket(wire, new_context(files.certificate, files.key), turns)
     made.do_handshake()
     others = gevent.spawn(wire.watch)
     gevent.sleep(0)
@@ -89,7 +89,7 @@ def without_data(client: Client, version: ssl.TLSVersion) -> bytes:
 
 
 def test_records_without_data_get_a_piece_a_turn_and_end_the_connection(
-    wire: Wire, secured: Secured, version: ssl.TLSVersion
+    wire: Wire, secured: TlsSocket, version: ssl.TLSVersion
 ) -> None:
     """Protects others from key updates and renegotiations, which OpenSSL takes thousands of in one call."""
     wire.sent = b"".join(without_data(wire.client, version) for _ in range(5000))
@@ -101,7 +101,7 @@ def test_records_without_data_get_a_piece_a_turn_and_end_the_connection(
 
 
 def test_records_without_data_count_as_reads_when_a_byte_comes_between(
-    wire: Wire, secured: Secured, version: ssl.TLSVersion, turns: Turns
+    wire: Wire, secured: TlsSocket, version: ssl.TLSVersion, turns: ReadCounter
 ) -> None:
     """Protects the count of reads from a byte from time to time, which would begin it from zero."""
     parts = [without_data(wire.client, version) for _ in range(MOST_READS // 2)]
@@ -114,7 +114,7 @@ def test_records_without_data_count_as_reads_when_a_byte_comes_between(
     assert wire.longest <= PIECE
 
 
-def test_data_arrives_as_sent_for_any_pieces(wire: Wire, secured: Secured, turns: Turns) -> None:
+def test_data_arrives_as_sent_for_any_pieces(wire: Wire, secured: TlsSocket, turns: ReadCounter) -> None:
     """Protects large records and small reads: what OpenSSL holds of a record is not counted as records."""
     sent = b"".join(bytes([at % 251]) * (RECORD if at % 2 else 1024) for at in range(40))
     wire.sent = b"".join(wire.client.record(sent[at : at + RECORD]) for at in range(0, len(sent), RECORD))
@@ -127,15 +127,15 @@ def test_data_arrives_as_sent_for_any_pieces(wire: Wire, secured: Secured, turns
     assert secured.recv(4096) == b""
 
 
-def test_a_handshake_in_too_many_small_segments_ends(wire: Wire, turns: Turns, files: Files) -> None:
+def test_a_handshake_in_too_many_small_segments_ends(wire: Wire, turns: ReadCounter, files: Files) -> None:
     """Protects the loop: each step took 50 microseconds, and 64 KB in bytes 3 seconds."""
     wire.segment = 1
     with pytest.raises(ssl.SSLError, match="too many small parts"):
-        Secured(wire, new_context(files.certificate, files.key), turns).do_handshake()
+        TlsSocket(wire, new_context(files.certificate, files.key), turns).do_handshake()
     assert wire.taken <= MOST_READS + 1
 
 
-def test_a_record_in_too_many_small_segments_ends_the_connection(wire: Wire, secured: Secured) -> None:
+def test_a_record_in_too_many_small_segments_ends_the_connection(wire: Wire, secured: TlsSocket) -> None:
     """Protects the loop before a head is complete: reads within a record are reads, too."""
     before, wire.segment = wire.taken, 1
     wire.sent += wire.client.record(bytes(RECORD))
@@ -144,10 +144,12 @@ def test_a_record_in_too_many_small_segments_ends_the_connection(wire: Wire, sec
     assert wire.taken - before <= 4 * MOST_READS
 
 
-def test_a_request_in_the_smallest_usual_segments_is_read(wire: Wire, turns: Turns, files: Files) -> None:
+def test_a_request_in_the_smallest_usual_segments_is_read(
+    wire: Wire, turns: ReadCounter, files: Files
+) -> None:
     """Protects clients on slow networks, from the handshake to the end of a large request."""
     wire.segment = SEGMENT
-    made = Secured(wire, new_context(files.certificate, files.key), turns)
+    made = TlsSocket(wire, new_context(files.certificate, files.key), turns)
     made.do_handshake()
     for _ in range(64):
         wire.sent += wire.client.record(bytes(RECORD))

@@ -1,4 +1,4 @@
-"""The handlers of the endpoints that the API server calls: a handler returns the outcome of a review."""
+"""Defines the handlers of the endpoints that the API server calls. A handler returns a review's outcome."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -18,8 +18,8 @@ from webhook.rows.table import Table
 from webhook.rules.load import load_texts
 from webhook.rules.problems import Problem, TableError
 
-LONGEST_REQUEST: Final = 60.0
-"""Maximum time from mutation to validation, in seconds: the API server's default of ``--request-timeout``."""
+MAX_REQUEST_SECONDS: Final = 60.0
+"""Maximum time from mutation to validation: the API server's default of ``--request-timeout``."""
 
 LONGEST_PREFIX: Final = 58
 """Maximum length of a ``generateName`` in a name (k8s.io/apiserver, ``pkg/storage/names``)."""
@@ -48,7 +48,7 @@ def verify(table: Table, review: Review, *, refuse: bool = False) -> Outcome | N
     Args:
         table: The rule table.
         review: The review of the object.
-        refuse: Whether to refuse the object and not to warn.
+        refuse: Whether the outcome refuses the object instead of warning about it.
     """
     if review.operation != "CREATE":
         return None
@@ -95,7 +95,7 @@ def possible_requests(table: Table, request: Request) -> Iterator[Request]:
     """Yields the requests that mutation may have received: with or without a name, before a policy ended."""
     yield request
     yield (unnamed := without_name(table, request))
-    earlier = request.now - LONGEST_REQUEST
+    earlier = request.now - MAX_REQUEST_SECONDS
     if any(row.has_ended(request.now) and not row.has_ended(earlier) for row in table.policies):
         yield replace(request, now=earlier)
         yield replace(unnamed, now=earlier)
@@ -119,7 +119,7 @@ def without_name(table: Table, request: Request) -> Request:
 
 
 def rule_table(table: Table, review: Review) -> Outcome | None:
-    """Returns an outcome that refuses a ConfigMap whose rule table does not load."""
+    """Returns an outcome that refuses a ConfigMap if the rule table in it is invalid."""
     if review.operation not in {"CREATE", "UPDATE"} or review.kind != "ConfigMap":
         return None
     data = get(review.request.object, ("data",))

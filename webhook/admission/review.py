@@ -16,11 +16,11 @@ from webhook.objects.tree import Json
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
 
-WARNING_LIMIT: Final = 256
-"""Maximum length of one warning; the API server truncates longer warnings."""
+ONE_WARNING_LIMIT: Final = 256
+"""Maximum number of characters of one warning; the API server truncates longer warnings."""
 
-WARNINGS_LIMIT: Final = 4096
-"""Maximum length of all warnings together; the API server drops the warnings beyond this length."""
+ALL_WARNINGS_LIMIT: Final = 4096
+"""Maximum number of bytes of all warnings together; the API server drops further warnings."""
 
 
 class BadReviewError(ValueError):
@@ -107,7 +107,7 @@ def encode(uid: str, outcome: Outcome | None) -> bytes:
     """Returns the response to a review; without an outcome, it allows the object without changes."""
     response: dict[str, Any] = {"uid": uid, "allowed": True}
     if outcome is not None:
-        response["auditAnnotations"] = audit(outcome)
+        response["auditAnnotations"] = audit_annotations(outcome)
         if outcome.warnings:
             response["warnings"] = limit_warnings(outcome.warnings)
         if outcome.denials:
@@ -127,7 +127,7 @@ def failure(uid: str, message: str) -> bytes:
     return _review({"uid": uid, "allowed": False, "status": _status(500, "InternalError", message)})
 
 
-def audit(outcome: Outcome) -> dict[str, str]:
+def audit_annotations(outcome: Outcome) -> dict[str, str]:
     """Returns the annotations for the API server's audit log, which adds the webhook's name to each key."""
     notes = {"table": outcome.revision, "outcome": f"{outcome.verdict}: {outcome.reason}"}
     if outcome.fired():
@@ -147,12 +147,12 @@ def shadow_notes(outcome: Outcome) -> dict[str, str]:
 def limit_warnings(warnings: Iterable[str]) -> list[str]:
     """Returns warnings within the API server's limits; if some do not fit, the last text counts them."""
     result: list[str] = []
-    free_bytes = WARNINGS_LIMIT - len("and 9999 more")
+    free_bytes = ALL_WARNINGS_LIMIT - len("and 9999 more")
     all_warnings = list(warnings)
     for index, warning in enumerate(all_warnings):
         # The API server writes each warning into a line of its own, so a warning must not have line ends.
         line = " ".join(warning.split())
-        text = line if len(line) <= WARNING_LIMIT else line[: WARNING_LIMIT - 1] + "…"
+        text = line if len(line) <= ONE_WARNING_LIMIT else line[: ONE_WARNING_LIMIT - 1] + "…"
         free_bytes -= len(text.encode())
         if free_bytes < 0:
             result.append(f"and {len(all_warnings) - index} more")

@@ -1,4 +1,4 @@
-"""The views of reviews and health checks.
+"""Serves reviews and health checks.
 
 The answers to a review are:
 
@@ -35,7 +35,7 @@ time, so that the kubelet notices before the certificate ends."""
 
 
 def admission_blueprint(state: CurrentState, metrics: Metrics | None = None) -> Blueprint:
-    """Returns the endpoints for the API server and the kubelet: reviews, ``/livez`` and ``/readyz``.
+    """Returns the blueprint for the API server and the kubelet: reviews, ``/livez`` and ``/readyz``.
 
     Args:
         state: The rule table and the certificate in use.

@@ -48,8 +48,8 @@ _Dumper.add_multi_representer(dict, _Dumper.represent_dict)
 def dump_yaml(value: Json, *, flow: bool = False) -> str:
     """Returns a value as a YAML document, from which the same value can be read.
 
-    Unlike kubectl, keeps the order of keys. Long lines are not folded. Characters that are not printable are
-    escaped, and texts that GitHub's CI would read as commands. With `flow`, the document has one line.
+    Unlike kubectl, keeps the order of keys. Long lines are not folded. Characters that are not printable, and
+    texts that GitHub's CI would read as commands, are escaped. With `flow`, the document has one line.
     """
     text = str(
         yaml.dump(

@@ -19,7 +19,7 @@ _MAX_DEPTH = 100
 """Maximum depth of maps and lists, because the code that reads an object is recursive. An MPIJob has 15."""
 _TOO_DEEP = f"nested deeper than {_MAX_DEPTH} levels, or an alias within its own anchor: flatten it"
 _MAX_ALIAS_COST = 4_000_000
-"""Maximum number of characters that aliases may add to a text. A value counts as 40 and its characters."""
+"""Maximum number of characters that aliases may add to a text. A value costs 40 more than its characters."""
 
 # libyaml ignores the tag "!" and resolves the word after it, which is a text for go-yaml.
 _TAG = re.compile(r"(?:&\S+(?:\s|#[^\n]*\n)+)?!")
@@ -72,7 +72,7 @@ class Reader(yaml.CSafeLoader):
         self._budget -= 40 + len(node.value)
         if self._budget < 0:
             raise _refusal(
-                node, "the aliases expand to a text that is too long: use fewer, or split the file"
+                node, "the aliases expand to a text that is too long: use fewer aliases, or split the file"
             )
         if node.tag or (node.tag == "" and _TAG.match(self._text, node.start_mark.index)):
             tag = node.tag.replace("tag:yaml.org,2002:", "!!")[:40] or "!"
@@ -128,14 +128,14 @@ class Reader(yaml.CSafeLoader):
         return key
 
 
-class Lines:
+class LineFinder:
     """Finds the lines of a document's values in its nodes, because the values have no lines."""
 
     def __init__(self, root: _Node) -> None:
         self._root, self._children = root, cache(_children)
 
-    def of(self, path: Path) -> int:
-        """Returns the line of a value, in a map of its key. A missing value has the line of its parent."""
+    def line_of(self, path: Path) -> int:
+        """Returns the line of a value; in a map, that of its key. A missing value has its parent's line."""
         node, line = self._root, self._root.start_mark.line
         for part in path:
             if part not in (children := self._children(node)):

@@ -10,8 +10,8 @@ from typing import Any
 import yaml
 
 from common.texts import nearest
-from webhook.documents.nodes import Lines, Reader
-from webhook.documents.templates import unrendered
+from webhook.documents.nodes import LineFinder, Reader
+from webhook.documents.templates import describe_template
 from webhook.objects.tree import Json, Path, shown
 
 # Matches control characters, unusual line ends, which would change the numbers of lines, and a byte order
@@ -76,11 +76,11 @@ class Document:
     source: str
     line: int
     path: Path = field(repr=False, compare=False)
-    _lines: Lines = field(repr=False, compare=False)
+    _lines: LineFinder = field(repr=False, compare=False)
 
     def line_of(self, path: Path) -> int:
-        """Returns the line of a value, in a map of its key. A missing value has the line of its parent."""
-        return self._lines.of(self.path + path)
+        """Returns the line of a value; in a map, that of its key. A missing value has its parent's line."""
+        return self._lines.line_of(self.path + path)
 
 
 def read_documents(text: str | bytes, source: str = "<stdin>", most_nodes: int = 0) -> list[Document]:
@@ -98,7 +98,7 @@ def read_documents(text: str | bytes, source: str = "<stdin>", most_nodes: int =
     reader = Reader(text, most_nodes)
     try:
         documents = [
-            Document(value, source, root.start_mark.line + 1, (), Lines(root))
+            Document(value, source, root.start_mark.line + 1, (), LineFinder(root))
             for root in reader.roots()
             if (value := reader.value(root)) is not None
         ]
@@ -111,7 +111,7 @@ def read_documents(text: str | bytes, source: str = "<stdin>", most_nodes: int =
         lines = text.split("\n")[max(0, getattr(start, "line", 1) - 1) : mark.line + 1]
         if any(line.strip() == "..." for line in lines):
             hint = "'...' stands for omitted lines: write these lines, or remove '...'"
-        message = unrendered("\n".join(lines)) or error.note or f"{message}: {hint}"
+        message = describe_template("\n".join(lines)) or error.note or f"{message}: {hint}"
         raise DocumentError(source, mark.line + 1, mark.column + 1, message) from None
     return documents
 
@@ -129,7 +129,7 @@ def _json_as_yaml(text: str, source: str) -> str:
     try:
         while start < len(text):
             end = _JSON.raw_decode(text, start)[1]
-            parts.append(separator + _ESCAPE.sub(_character, text[start:end]))
+            parts.append(separator + _ESCAPE.sub(_unescape, text[start:end]))
             gap = _SPACE.match(text, end)[0]
             start, line = end + len(gap), gap.rfind("\n") + 1
             separator = f"{gap[:line]}--- " if line else gap
@@ -140,14 +140,14 @@ def _json_as_yaml(text: str, source: str) -> str:
     return "".join([*parts, separator if text[start : start + 1] in {"{", "#"} else gap, text[start:]])
 
 
-def _character(escape: re.Match[str]) -> str:
+def _unescape(escape: re.Match[str]) -> str:
     if escape[2]:
         return "\ufffd"  # as kubectl reads half a surrogate pair
     return str(json.loads(f'"{escape[0]}"')) if escape[1] else escape[0]
 
 
 def _prepared(raw: str | bytes, source: str) -> str:
-    """Checks the characters of a text, and returns it for the parser, like kubectl with a last line end."""
+    """Checks the characters of a text, and returns it for the parser. Like kubectl, adds a last line end."""
     raw = raw.encode(errors="surrogatepass") if isinstance(raw, str) else raw
     try:
         text = raw.decode().removeprefix("\ufeff").removesuffix("\n") + "\n"
@@ -178,7 +178,7 @@ def expand_lists(documents: Iterable[Document]) -> list[Document]:
     return [item for document in documents for item in _items(document)]
 
 
-def missing_key(obj: dict[str, Json], key: str) -> str | None:
+def describe_missing_key(obj: dict[str, Json], key: str) -> str | None:
     """Returns a message if an object lacks a text that every Kubernetes object has; otherwise None."""
     if isinstance(obj.get(key), str) and obj[key]:
         return None
@@ -193,7 +193,7 @@ def _items(document: Document) -> Iterator[Document]:
         message = f"a Kubernetes object is a map with apiVersion and kind, and this is {shown(value, 40)}"
         raise DocumentError(document.source, document.line, 1, message)
     if "items" not in value:
-        if problem := missing_key(value, "kind"):
+        if problem := describe_missing_key(value, "kind"):
             raise DocumentError(document.source, document.line, 1, problem)
         yield document
     elif not isinstance(value["items"], list | None):

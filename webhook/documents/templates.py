@@ -20,7 +20,7 @@ _TEMPLATES_IN_VALUES: Final = {
 }
 
 
-def unrendered(text: str, *, is_value: bool = False) -> str | None:
+def describe_template(text: str, *, is_value: bool = False) -> str | None:
     """Returns a message if an unreadable text, or a value, is a template that is not rendered; else None."""
     if not set("{$<").intersection(text):
         return None

@@ -1,4 +1,4 @@
-"""Evaluates a table against an object: the pure core. Its README has the rules."""
+"""Evaluates a rule table against an object, and does no I/O. README.md in this folder explains the steps."""
 
 from webhook.engine.evaluate import evaluate
 from webhook.engine.outcome import Outcome, Request

@@ -9,7 +9,7 @@ from contract.place import Placer
 from webhook.engine.jobs import Job
 from webhook.engine.match import MatchingRule, explain_unmet_needs, match_rule, split_rules
 from webhook.engine.messages import Message, message, messages_of
-from webhook.engine.outcome import Fault, OutcomeKind, RuleOutcome, State
+from webhook.engine.outcome import Fault, OutcomeKind, RuleOutcome, RuleState
 from webhook.engine.values import Values
 from webhook.objects.merge import Additions, Conflict, Merge, OnConflict
 from webhook.objects.tree import Json, Path, same, shown
@@ -28,9 +28,9 @@ class Progress:
         templates: The pod templates with all changes so far, by their path in the object.
         additions: What the rules added to each template, for the template's record.
         fired_rules: The names of the rules that fired.
-        clean_rules: The names of the rules that fired and whose additions did not conflict with the job.
-        setters: The last rule that set a value, by path as in `Merge.set_paths`; None if the request does not
-            ask for it.
+        complete_rules: The names of the rules that fired and all of whose values the templates have.
+        rules_by_path: The last rule that set a value, by the value's path as in `Merge.written_paths`; None
+            if the request does not ask for it.
     """
 
     reason: str = ""
@@ -45,8 +45,8 @@ class Progress:
     unplaced: list[Message] = field(default_factory=list)
     additions: dict[Path, Additions] = field(default_factory=dict)
     fired_rules: set[str] = field(default_factory=set)
-    clean_rules: set[str] = field(default_factory=set)
-    setters: dict[Path, str] | None = None
+    complete_rules: set[str] = field(default_factory=set)
+    rules_by_path: dict[Path, str] | None = None
 
 
 _Matches = dict[int, tuple[Rule, MatchingRule | str]]
@@ -67,9 +67,9 @@ def apply_rules(job: Job, values: Values, progress: Progress) -> None:
     outcomes, matches = _match_all(job, values)
     for position, (rule, match) in matches.items():
         if isinstance(match, str):
-            outcomes[position] = RuleOutcome(rule.name, State.SKIPPED, match)
+            outcomes[position] = RuleOutcome(rule.name, RuleState.SKIPPED, match)
         elif rule.can_be_prevented and (reason := _explain_prevention(match, progress)):
-            outcomes[position] = RuleOutcome(rule.name, State.SKIPPED, reason)
+            outcomes[position] = RuleOutcome(rule.name, RuleState.SKIPPED, reason)
         else:
             outcomes[position] = _fire(match, progress)
     progress.rules += filter(None, outcomes)
@@ -81,7 +81,7 @@ def _explain_prevention(match: MatchingRule, progress: Progress) -> str | None:
     for name in rule.unless:
         if name in progress.fired_rules:
             return f"{name} fired instead"
-    if rule.needs and progress.clean_rules.isdisjoint(rule.needs):
+    if rule.needs and progress.complete_rules.isdisjoint(rule.needs):
         return explain_unmet_needs(rule)
     conflict = match.mount_conflict if rule.match.mount_free else None
     if conflict and not rule.quiet:
@@ -118,7 +118,7 @@ def _match_all(job: Job, values: Values) -> tuple[list[RuleOutcome | None], _Mat
         index: early_matches.get(index) or (rule, match_rule(rule, job, values))
         for index, rule in other_rules
     }
-    # A rule that adds devices matched before `job.devices` changed, and may not match the new value.
+    # A rule that adds devices matched before `job.devices` changed, and might not match the new value.
     if not early_matches.keys() <= matches.keys():
         matches = dict(sorted({**matches, **early_matches}.items()))
     return [*outcomes], matches
@@ -139,20 +139,20 @@ def _fire(match: MatchingRule, progress: Progress) -> RuleOutcome:
         if has_several_groups or "job.place" in rule.placeholders:
             values = {**values, **match.find_values(group)}
         merge = Merge(path, rule.on_conflict, progress.additions.setdefault(path, {}), rule.before)
-        merge.set_paths = None if progress.setters is None else []
+        merge.written_paths = None if progress.rules_by_path is None else []
         fragment = rule.fill_fragment(values) if rule.fill_fragment else rule.add
         new_templates[path] = merge.apply(progress.templates[path], fragment)
         if merge.conflicts or merge.missing or merge.refused:
             incomplete_merges.append(merge)
-        if progress.setters is not None:
-            progress.setters |= {path + set_path: rule.name for set_path in merge.set_paths or ()}
+        if progress.rules_by_path is not None:
+            progress.rules_by_path |= {path + written: rule.name for written in merge.written_paths or ()}
     progress.templates |= new_templates
     if rule.warn or rule.unplaced:
         _add_warnings(match, progress)
     progress.fired_rules.add(rule.name)
     denials = [Message(rule.name, render(rule.deny, match.values))] if rule.deny else []
     if not incomplete_merges or all(merge.has_all_values for merge in incomplete_merges):
-        progress.clean_rules.add(rule.name)
+        progress.complete_rules.add(rule.name)
     warnings: list[Message] = []
     for merge in incomplete_merges:
         warnings += messages_of("not-added", merge.missing)
@@ -163,12 +163,12 @@ def _fire(match: MatchingRule, progress: Progress) -> RuleOutcome:
     if denials:
         progress.refusing.append(rule.name)
     reason = cut(" ".join([rule.reason, *warnings])) if warnings else rule.reason
-    return RuleOutcome(rule.name, State.FIRED, reason)
+    return RuleOutcome(rule.name, RuleState.FIRED, reason)
 
 
 def _add_warnings(match: MatchingRule, progress: Progress) -> None:
     rule = match.rule
-    for values in match.values_by_fault:
+    for values in match.values_of_warnings:
         if rule.warn:
             progress.warnings.append(Message(rule.name, render(rule.warn, values)))
         if rule.unplaced:

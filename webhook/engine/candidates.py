@@ -1,4 +1,4 @@
-"""Decides whether a job is a candidate, which the table places: by its opt-in, its devices and its nodes."""
+"""Decides by opt-in, devices and node selection whether a job is a candidate, which the table places."""
 
 from collections.abc import Sequence
 
@@ -75,7 +75,7 @@ def _decide_by_content(job: Job, groups: Sequence[Group]) -> tuple[bool, str]:
 
 
 def explain_no_device(table: Table) -> str:
-    """Returns the reason for workers that request none of the devices by which jobs request nodes."""
+    """Returns the reason why a job is not a candidate if its workers request none of the table's devices."""
     devices = dict.fromkeys(family.device[0] for family in table.families_on)
     return f"the workers request no {' or '.join(devices)}"
 

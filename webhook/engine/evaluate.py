@@ -9,12 +9,12 @@ from common.texts import cut
 from contract import keys
 from webhook.engine.apply import Progress, apply_rules
 from webhook.engine.candidates import decide_candidacy
-from webhook.engine.faults import faults
+from webhook.engine.faults import find_faults
 from webhook.engine.identity import first_uid, job_id
 from webhook.engine.jobs import Job
 from webhook.engine.match import SWITCHED_OFF
 from webhook.engine.messages import Message, limit_messages, message
-from webhook.engine.outcome import JobError, Outcome, OutcomeKind, Request, RuleOutcome, State
+from webhook.engine.outcome import JobError, Outcome, OutcomeKind, Request, RuleOutcome, RuleState
 from webhook.engine.reading import kind_of, read_job
 from webhook.engine.script import add_script
 from webhook.engine.shapes import choose_shape
@@ -31,7 +31,7 @@ def evaluate(table: Table, request: Request) -> Outcome:
     """Returns the outcome for the object of a request. Pure: the same arguments give the same outcome.
 
     Never raises for any content of an object: an invalid job is denied with a message. If a rule or the table
-    is in shadow mode, the object is evaluated twice: for the answer, and with all rules in shadow enforced.
+    is in shadow mode, the object is evaluated twice: for the answer, and as if rules in shadow were enforced.
     """
     ruling = table.find_ruling(request.object, request.namespace, request.now)
     modes = ruling.modes if ruling else table.modes
@@ -77,20 +77,20 @@ def _evaluate_with(table: Table, exclusions: Exclusions, request: Request) -> Ou
         refusing=tuple(progress.refusing),
         unplaced=limit_messages(progress.unplaced),
         default_kind=progress.default_kind,
-        setters=progress.setters,
+        rules_by_path=progress.rules_by_path,
         faults=progress.faults,
     )
 
 
 def _add_shadow(served: Outcome, enforced: Outcome, mode: Mode, policy_note: str) -> Outcome:
-    """Returns the served outcome, and adds the enforced outcome. The mode is set by the table or a policy."""
+    """Returns ``served``, the outcome for the answer, with ``enforced`` in it. ``mode`` is the table's."""
     if mode is Mode.SHADOW:
         served = replace(
             served,
             reason=cut(f"the whole rule table only reports{policy_note.rstrip('.')}; {enforced.reason}"),
             facts=enforced.facts,
             default_kind=enforced.default_kind,
-            rules=tuple(row._replace(state=State.SKIPPED) for row in enforced.rules),
+            rules=tuple(row._replace(state=RuleState.SKIPPED) for row in enforced.rules),
         )
     # If a rule in shadow cannot read the object, the enforced outcome has no rules.
     rules = tuple(map(_shadow_outcome, served.rules, enforced.rules)) if enforced.rules else served.rules
@@ -99,9 +99,9 @@ def _add_shadow(served: Outcome, enforced: Outcome, mode: Mode, policy_note: str
 
 def _shadow_outcome(served: RuleOutcome, enforced: RuleOutcome) -> RuleOutcome:
     """Returns the outcome of a rule. It is `SHADOWED` if the rule would fire only if it were enforced."""
-    if served.state is State.FIRED or enforced.state is not State.FIRED:
+    if served.state is RuleState.FIRED or enforced.state is not RuleState.FIRED:
         return served if served.why != SWITCHED_OFF else enforced
-    return enforced._replace(state=State.SHADOWED)
+    return enforced._replace(state=RuleState.SHADOWED)
 
 
 FACTS: Final = {
@@ -111,7 +111,7 @@ FACTS: Final = {
     "nodes": "job.nodes",
     "job": "job.id",
 }
-"""The facts of an outcome about a job with a shape, and the placeholders that have their values."""
+"""For each fact about a job with a shape, the placeholder that has its value."""
 
 
 def _evaluate_object(table: Table, off_rules: frozenset[str], request: Request, progress: Progress) -> None:
@@ -131,7 +131,7 @@ def _evaluate_object(table: Table, off_rules: frozenset[str], request: Request, 
         for group in job.groups
         if group.is_record_ignored
     ]
-    progress.setters = {} if request.explain else None
+    progress.rules_by_path = {} if request.explain else None
     progress.facts["workload"] = job.workload.name
     if job.opt_in is False:
         progress.reason, progress.default_kind = f"opted out by {keys.INJECT}", OutcomeKind.OPTED_OUT
@@ -154,7 +154,7 @@ def _evaluate_job(job: Job, request: Request, progress: Progress) -> None:
         progress.facts |= {fact: values.by_name[placeholder] for fact, placeholder in FACTS.items()}
         job.missing_placeholders = job.table.placeholders_of[job.workload.name].difference(values.by_name)
     job.placer = job.place.placer if job.place else None
-    job.faults = progress.faults = faults(job)
+    job.faults = progress.faults = find_faults(job)
     apply_rules(job, values, progress)
     if job.shape:
         progress.facts |= {"devices": job.devices, "placer": str(job.placer)}

@@ -16,20 +16,20 @@ from contract import keys
 from webhook.engine.jobs import Job
 from webhook.engine.outcome import Fault
 from webhook.engine.selections import find_separating_constraints
-from webhook.engine.ssh import texts
+from webhook.engine.ssh import read_texts
 from webhook.objects.templates import REQUIRED, main_container
 from webhook.objects.tree import Json, Path, get, map_at, maps_at, shown, text_of
 from webhook.rows.workloads import WORKER
 
 MOST_NAMES: Final = 20
-"""Maximum number of unknown keys, or resources, that are compared with known ones, because this is slow."""
+"""Maximum number of unknown keys, or resources, that are compared with known ones. Comparing is slow."""
 
 SHORTEST_NAME: Final = 6
 """Minimum length, without the domain, of resource names that are compared. Shorter names are too common."""
 
 MISSPELLINGS: Final = frozenset({"resource", "key"})
 MOST_MISSPELLINGS: Final = 5
-"""Maximum number of misspelt names of each kind in an outcome. `MISSPELLINGS` are the kinds."""
+"""Maximum number of faults of each kind in `MISSPELLINGS`, the kinds for misspelt names."""
 
 HOSTFILE: Final = "/etc/mpi/hostfile"
 """The host file of the operator, which lists the workers in the order of their numbers."""
@@ -50,11 +50,8 @@ _KEY_PARTS: Final = re.compile("ultra|webhook|inj|conf|limit|fail")
 _KUEUE: Final = "kueue.x-k8s.io/"
 
 
-Faults = Iterator[Fault]
-
-
-def faults(job: Job) -> dict[str, tuple[Fault, ...]]:
-    """Returns the first fault of each kind; for misspelt names, the first few."""
+def find_faults(job: Job) -> dict[str, tuple[Fault, ...]]:
+    """Returns the first fault of each kind, by kind; for misspelt names, up to `MOST_MISSPELLINGS`."""
     text = job.text
     result: dict[str, tuple[Fault, ...]] = {}
     for kind, (signature, find) in FAULT_FINDERS.items():
@@ -64,7 +61,7 @@ def faults(job: Job) -> dict[str, tuple[Fault, ...]]:
     return result
 
 
-def _find_user(job: Job) -> Faults:
+def _find_user(job: Job) -> Iterator[Fault]:
     """Yields security settings with which a worker may be unable to write to /etc/environment."""
     for group in job.by_role[WORKER]:
         path, spec = group.path, group.spec
@@ -89,10 +86,10 @@ def _is_etc(mount: Json) -> bool:
     return mount.get("mountPath") in ("/etc", "/etc/environment") and not mount.get("readOnly")
 
 
-def _find_deadline(job: Job) -> Faults:
-    """Yields deadlines of Pods that take nodes. In a list, other elements' deadlines are left out."""
+def _find_deadline(job: Job) -> Iterator[Fault]:
+    """Yields deadlines of Pods that take nodes, and leaves out list elements whose Pods take no nodes."""
     if field := job.workload.fields.get("deadline"):
-        end = len(field.path.list.parts) + 1 if field.path.list else 0
+        end = len(field.path.list_path.parts) + 1 if field.path.list_path else 0
         for path in field.path.find_all(job.object):
             if (value := get(job.object, path)) and path[:end] in [
                 group.path[:end] for group in job.by_role[WORKER]
@@ -100,8 +97,8 @@ def _find_deadline(job: Job) -> Faults:
                 yield Fault(field_name(path), shown(value))
 
 
-def _find_amount(job: Job) -> Faults:
-    """Yields requests for more devices than a node has, or more than twice its cores, which LNC=2 halves."""
+def _find_amount(job: Job) -> Iterator[Fault]:
+    """Yields requests for more devices or physical cores than a node has. The table's cores are for LNC=2."""
     for group in job.by_role[WORKER]:
         for name, limits in job.family.whole_node.items():
             amount = group.amounts.get(name, 0)
@@ -110,7 +107,7 @@ def _find_amount(job: Job) -> Faults:
                 yield Fault(group.find_request(name)[0], str(amount // 1000), str(maximum))
 
 
-def _find_limit(job: Job) -> Faults:
+def _find_limit(job: Job) -> Iterator[Fault]:
     """Yields requests for devices that differ from their limits: Kubernetes refuses such Pods."""
     for group in job.by_role[WORKER]:
         for path, container in group.containers("containers"):
@@ -122,14 +119,14 @@ def _find_limit(job: Job) -> Faults:
                     yield Fault(field_name((*path, "resources", "limits", name)), value, shown(amount))
 
 
-def _find_idle(job: Job) -> Faults:
-    """Yields a Pod that requests no devices, although it takes a node like the Pods that do."""
+def _find_idle(job: Job) -> Iterator[Fault]:
+    """Yields a Pod that requests no devices, although it takes a node like the Pods that request some."""
     for group in job.by_role[WORKER] if job.devices == "mixed" else ():
         if group.devices == "none":
             yield Fault(field_name((*group.path, "spec")), "")
 
 
-def _find_resource(job: Job) -> Faults:
+def _find_resource(job: Job) -> Iterator[Fault]:
     """Yields requests for unknown resources whose name resembles that of a known one."""
     known_names = job.table.resources
     requests = [(group, name) for group in job.groups for name in group.amounts if name not in known_names]
@@ -144,7 +141,7 @@ def _find_resource(job: Job) -> Faults:
             yield Fault(group.find_request(name)[0], name, nearest_name)
 
 
-def _find_key(job: Job) -> Faults:
+def _find_key(job: Job) -> Iterator[Fault]:
     """Yields labels and annotations that resemble a key of the webhook that users may set."""
     similar_paths: list[Path] = []
     for path in () if job.is_pod else ((), *[group.path for group in job.groups]):
@@ -178,13 +175,13 @@ def _find_nearest_key(key: str) -> str | None:
     return _KEY_NAMES[letters] if letters and (is_ours or name == letters) else None
 
 
-def _find_hostfile(job: Job) -> Faults:
+def _find_hostfile(job: Job) -> Iterator[Fault]:
     """Yields options and variables by which MPI reads the operator's host file."""
     for group in job.by_role["launcher"]:
         for path, container in group.containers("containers"):
             variables = (item for item in maps_at(container, ("env",)) if item.get("value") == HOSTFILE)
             names = [str(item.get("name")) for item in variables]
-            command, args = (" ".join(texts(container.get(key))) for key in ("command", "args"))
+            command, args = (" ".join(read_texts(container.get(key))) for key in ("command", "args"))
             text = f"{command} {args}"
             for name in filter(_VARIABLE_NAME.fullmatch, names):
                 yield Fault(field_name((*path, "env")), f"{name}={HOSTFILE}")
@@ -194,7 +191,7 @@ def _find_hostfile(job: Job) -> Faults:
 
 
 def _find_hostfile_option(text: str, variables: set[str]) -> str | None:
-    """Returns the option or variable by which a command passes the host file to MPI; None without one."""
+    """Returns the option or variable with which a command gives MPI the host file; None if there is none."""
     text = re.sub(r"(?<!\S)#[^\n]*", "", text)  # removes comments
     variables |= set(_ASSIGNMENT.findall(text))
     text = _REFERENCE.sub(lambda match: HOSTFILE if match[1] in variables else match[0], text)
@@ -205,7 +202,7 @@ def _find_hostfile_option(text: str, variables: set[str]) -> str | None:
     return None
 
 
-def _find_queue(job: Job) -> Faults:
+def _find_queue(job: Job) -> Iterator[Fault]:
     """Yields the label of a Kueue queue, or an annotation that requests a topology from Kueue."""
     label = ("metadata", "labels", f"{_KUEUE}queue-name")
     if queue := get(job.object, label):
@@ -217,7 +214,7 @@ def _find_queue(job: Job) -> Faults:
                 yield Fault(field_name((*group.path, *annotations_path, key)), shown(value, 40))
 
 
-def _find_time_limit(job: Job) -> Faults:
+def _find_time_limit(job: Job) -> Iterator[Fault]:
     """Yields the annotation of a time limit if placement cannot read it."""
     path = ("metadata", "annotations", keys.TIME_LIMIT)
     limit = get(job.object, path)
@@ -225,12 +222,12 @@ def _find_time_limit(job: Job) -> Faults:
         yield Fault(field_name(path), text_of(limit))
 
 
-def _find_spread(job: Job) -> Faults:
+def _find_spread(job: Job) -> Iterator[Fault]:
     """Yields spread constraints that separate the workers of a unit."""
     return (Fault(field, "") for field in find_separating_constraints(job))
 
 
-def _find_affinity(job: Job) -> Faults:
+def _find_affinity(job: Job) -> Iterator[Fault]:
     """Yields required pod affinity and anti-affinity terms whose topology key is the label of a unit."""
     labels = [unit.label for unit in job.family.units]
     for group in job.by_role[WORKER]:
@@ -241,7 +238,7 @@ def _find_affinity(job: Job) -> Faults:
                     yield Fault(field_name((*group.path, *path, index)), key)
 
 
-FAULT_FINDERS: Final[Mapping[str, tuple[bytes, Callable[[Job], Faults]]]] = {
+FAULT_FINDERS: Final[Mapping[str, tuple[bytes, Callable[[Job], Iterator[Fault]]]]] = {
     "user": (b"securityContext", _find_user),
     "deadline": (b"", _find_deadline),
     "amount": (b"", _find_amount),

@@ -1,4 +1,4 @@
-"""A group of a job: equal pods of one template, with the nodes and devices that the template requests."""
+"""Defines `Group`: the equal pods of one template, with the nodes and devices that the template requests."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,10 +19,10 @@ from webhook.objects.templates import (
     is_requested,
     main_container,
     matches,
-    selection,
+    read_selection,
 )
 from webhook.objects.tree import Json, Path, as_list, get, map_at, maps_at
-from webhook.rows.conditions import Devices, ranges
+from webhook.rows.conditions import Devices, describe_numbers
 from webhook.rows.families import NODE, Claimed, Family
 from webhook.rows.table import Table
 from webhook.rows.workloads import Group as GroupRow
@@ -36,7 +36,7 @@ class Claim(NamedTuple):
         path: The path in the template of the field that has the name.
         name: The name of the ResourceClaimTemplate or, for a shared claim, of the ResourceClaim.
         row: The family's row about the ResourceClaimTemplate; None if there is none, or for a shared claim.
-        shared: Whether all pods share the claim.
+        is_shared: Whether all pods share the claim.
     """
 
     path: Path
@@ -55,12 +55,12 @@ class Group:
         role: The role of the row; `HELPER` if the row takes nodes by devices and the pods take none.
         template: The template without the webhook's earlier additions.
         record: The record of the earlier additions; None if the template has no valid record.
-        user_marks: The webhook's marks that the user wrote, by JSON pointer in the template.
-        is_record_ignored: Whether there is a record that names more than the webhook can have added.
+        user_marks: Labels and annotations of the webhook that the user wrote, by pointer in the template.
+        is_record_ignored: Whether the template has a record that costs more than the budget permits.
         replicas: The number of pods in the group.
         takes_nodes: Whether each pod takes a node.
         index: How to compute a pod's number; None if the pods have no number.
-        is_numbered: Whether every number from 0 exists once.
+        is_numbered: Whether each pod has its own number, from 0.
         starts_later: Whether the pods are created after the pods of other groups have ended.
         family: The family of machines for the job.
     """
@@ -109,11 +109,11 @@ class Group:
     @computed
     def selection(self) -> Selection:
         """The template's node selection."""
-        return selection(self.template)
+        return read_selection(self.template)
 
     @computed
     def chosen_types(self) -> Collection[str]:
-        """The instance types that a pod's selector or affinity names; none if any type is permitted."""
+        """The instance types that a pod's selector or affinity names; empty if any type is permitted."""
         selection, type_labels = self.selection, self.table.candidates.instance_type_labels
         return chosen_types(selection, type_labels) if selection.selector or selection.terms else ()
 
@@ -179,7 +179,7 @@ class Group:
     def node_reason(self) -> str | None:
         """Why a pod takes a whole node, by its requests or claims; None if it does not.
 
-        None also if it has claims and some are shared, because shared devices may be on another node.
+        Claims give no reason if one of them is shared, because shared devices may be on another node.
         """
         return self.node_reason_of(self.family)
 
@@ -203,8 +203,8 @@ class Group:
         for claim in self.claims:
             if claim.row is None:
                 return (
-                    f"claim by the template {claim.name}, which the table does not know: if it is for "
-                    f"the family's devices, add it to the claims of {self.family.name}"
+                    f"claim devices by the template {claim.name}, which the table does not know: if it is "
+                    f"for the family's devices, add it to the claims of {self.family.name}"
                 )
             return f"claim less than a node by the template {claim.name}"
         return None
@@ -223,8 +223,8 @@ class Group:
             return "unknown" if devices == "none" else "shared"
         return devices
 
-    def unsupported(self, resources: Sequence[str]) -> Mapping[str, str]:
-        """Returns placeholders about the first request for an amount that no permitted instance type accepts.
+    def find_unsupported_request(self, resources: Sequence[str]) -> Mapping[str, str]:
+        """Returns values of placeholders about the first request that no permitted instance type accepts.
 
         Empty if all requests can be met, or if the table has no device counts for one of the types.
         """
@@ -240,13 +240,13 @@ class Group:
                 return {
                     "devices.instanceType": " or ".join(types),
                     "devices.asked": str(amount),
-                    "devices.accepted": ranges(accepted_counts),
+                    "devices.accepted": describe_numbers(accepted_counts),
                     "devices.place": field_name((*self.path, *path)),
                 }
         return {}
 
     def _find_requests(self, resources: Sequence[str]) -> Iterator[tuple[Path, int]]:
-        """Yields path and number of every request for one of the resources, except fractions."""
+        """Yields path and amount of every request for one of the resources, except fractional amounts."""
         for list_name in ("containers", "initContainers"):
             for index, container in enumerate(as_list(self.spec.get(list_name), ("spec", list_name))):
                 for name in resources:

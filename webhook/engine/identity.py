@@ -14,7 +14,7 @@ _VALID_VALUE: Final = re.compile(
     r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+(_[-.A-Za-z0-9]*[A-Za-z0-9])?"
 )
 _DIGITS: Final = 20
-_UNNAMED_KIND: Final = "MPIJob.kubeflow.org"
+_OMITTED_KIND: Final = "MPIJob.kubeflow.org"
 """The only kind that is not a part of the value, so that pods of older releases keep their value."""
 
 
@@ -36,7 +36,7 @@ def job_id(request: Request, name: str, generate_name: str, uid: str) -> str:
     """
     if name:
         kind = _read_kind_and_group(request.object)
-        suffix = [] if kind == _UNNAMED_KIND else [kind]
+        suffix = [] if kind == _OMITTED_KIND else [kind]
         value = "_".join([f"{request.namespace}.{name}", *suffix])
         if len(value) <= keys.LONGEST_LABEL and _VALID_VALUE.fullmatch(value):
             return value
@@ -58,18 +58,18 @@ def first_uid(request: Request, generate_name: str, old_uid: str, label: Json) -
 
     The API server may call the webhook again for the same object, with another uid (kube-apiserver,
     ``pkg/admission/plugin/webhook/request/admissionreview.go``). Therefore the record has the uid of the
-    first review. A client can copy a record into another object, so the recorded uid is used only if
+    first review. A client can copy a record into another object, so the recorded ``old_uid`` is used only if
 
     * no client sent the record, which ``managedFields`` shows, and
     * the label has the value for this uid and for the times in ``managedFields``. The API server writes these
       times, in whole seconds, for every new object.
     """
-    if old_uid and not _is_sent(request.object) and label == job_id(request, "", generate_name, old_uid):
+    if old_uid and not _sends_record(request.object) and label == job_id(request, "", generate_name, old_uid):
         return old_uid
     return request.uid
 
 
-def _is_sent(obj: Json) -> bool:
+def _sends_record(obj: Json) -> bool:
     """Returns whether a client sent the record. ``managedFields`` then has it before admission."""
     return f'"f:{keys.ADDED}":' in canonical(get(obj, ("metadata", "managedFields")))
 

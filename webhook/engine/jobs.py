@@ -1,4 +1,4 @@
-"""A job: an object that a workload row describes, and its groups of pods."""
+"""Defines `Job`: an object that a workload row describes, with its groups of pods."""
 
 import re
 from collections import defaultdict
@@ -20,8 +20,8 @@ from webhook.rows.families import Family, JobShape
 from webhook.rows.table import Table
 from webhook.rows.workloads import ANY, WORKER, Workload
 
-_GROUP: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
-"""Matches the value of the label that distinguishes groups."""
+_GROUP_LABEL_VALUE: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
+"""Matches the values of the label by which pods of one object are placed as separate jobs."""
 
 
 @dataclass(eq=False)
@@ -35,15 +35,15 @@ class Job:
         groups: The groups that have a pod template.
         nodes: The number of nodes that the job takes at the same time.
         is_numbered: Whether each worker has its own number, from 0.
-        opt_in: True if the job is opted in, False if it is opted out; a text is an error in its mark.
+        opt_in: True if the job is opted in, False if opted out, None without a mark, a text if it is invalid.
         off_rules: The names of the rules that are off for the job.
         is_candidate: Whether the table places the job. Only candidates have a shape.
         shape: The shape; None for a job that is not a candidate, and for an object that is not a job.
         uid: The uid of the first review, for a job without a name.
         job_label: The value of the job label; empty without a shape.
-        placer: What chooses the nodes of the job, or of a Pod by its annotation; None if not known yet.
+        placer: The placer of the job, or of a Pod by its placement annotation; None if not known yet.
         devices: How the workers get their devices.
-        missing_placeholders: Placeholders that rules use and that have no value, as far as this is known.
+        missing_placeholders: Placeholders that rules use and that are known to have no value.
         faults: The faults of the job, by kind.
     """
 
@@ -71,7 +71,7 @@ class Job:
 
     @computed
     def by_role(self) -> Mapping[str, Sequence[Group]]:
-        """The groups by a rule's role. For the role worker, groups with this name come first."""
+        """The groups by role. Worker has the groups of this role, and then all others that take nodes."""
         groups_by_role: defaultdict[str, Sequence[Group]] = defaultdict(tuple, {ANY: self.groups})
         for group in self.groups:
             groups_by_role[group.role] = [*groups_by_role[group.role], group]
@@ -82,7 +82,7 @@ class Job:
 
     @computed
     def text(self) -> bytes | None:
-        """The object as JSON, so that a search can be skipped: a word that is not in it is in no field."""
+        """The object as JSON, to skip searches: a word missing in it is in no field. None if orjson fails."""
         return try_dumps(self.object)
 
     def field(self, name: str) -> str:
@@ -127,7 +127,7 @@ class Job:
 
     @computed
     def place(self) -> Place | None:
-        """The placement annotation of a Pod; None for other objects, or if the annotation cannot be read."""
+        """The placement annotation of a Pod, or else its workload's; None if invalid or for other kinds."""
         if not self.is_pod:
             return None
         try:
@@ -151,7 +151,7 @@ class Job:
         if not place.group:
             return block
         # If the label is missing or has an unusual value, the block might not be a valid label value.
-        return f"{group}-{block}" if _GROUP.fullmatch(group) else None
+        return f"{group}-{block}" if _GROUP_LABEL_VALUE.fullmatch(group) else None
 
     @computed
     def metadata(self) -> dict[str, Json]:
@@ -169,7 +169,7 @@ class Job:
         unit = self.shape.topology_key or keys.HOSTNAME
         return Place(self.placer, self.nodes, self.shape.node_config, unit, group.index, self.workload.group)
 
-    def peers(self, label_value: str) -> Mapping[str, str]:
+    def peer_labels(self, label_value: str) -> Mapping[str, str]:
         """Returns labels that all workers of the job have, and that no other pods of the namespace have.
 
         The value of the job label is empty if no rule sets this label.
@@ -183,7 +183,7 @@ class Job:
 def find_permitted_types(table: Table, family: Family, groups: Sequence[Group]) -> Sequence[str]:
     """Returns the instance types of the family that all pods of the groups permit.
 
-    The result is empty if the pods select nodes by another label and exclude the family's nodes.
+    The result is also empty if the pods exclude the family's nodes by another label.
     """
     selections = [group.selection for group in groups if group.selection.selector or group.selection.terms]
     if not selections:

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from common.texts import cut
 from webhook.engine.groups import Group
 from webhook.engine.jobs import Job
-from webhook.engine.outcome import Fault, RuleOutcome, State
+from webhook.engine.outcome import Fault, RuleOutcome, RuleState
 from webhook.engine.values import Values, compute_template_values, find_unit_labels
 from webhook.objects.templates import has_volume, mounts_other_volume
 from webhook.objects.tree import Json
@@ -49,8 +49,8 @@ class MatchingRule(NamedTuple):
         return None
 
     @property
-    def values_by_fault(self) -> Iterator[Mapping[str, Json]]:
-        """The values of placeholders for each warning: one warning for each fault that the rule matches."""
+    def values_of_warnings(self) -> Iterator[Mapping[str, Json]]:
+        """The values of placeholders for each of the rule's warnings: one warning for each matching fault."""
         yield self.values
         for fault in self.job.faults.get(self.rule.match.fault or "", ())[1:]:
             yield {**self.values, **_fault_values(fault)}
@@ -75,7 +75,7 @@ def split_rules(job: Job) -> tuple[Sequence[RuleOutcome | None], Sequence[tuple[
     The first list has an entry for each rule, which is None if the rule may fire. The second list has the
     position of each rule. The table caches the results by facts, because its rows permit few sets of facts.
     """
-    cache = job.table.split_rules
+    cache = job.table.split_rules_cache
     facts = _collect_facts(job)
     if facts not in cache:
         faults = {None, *job.faults}  # rules for other faults cannot match
@@ -88,7 +88,7 @@ def split_rules(job: Job) -> tuple[Sequence[RuleOutcome | None], Sequence[tuple[
                 names.discard(rule.name)
         cache[facts] = (
             [
-                skip and RuleOutcome(rules[index].name, State.SKIPPED, skip)
+                skip and RuleOutcome(rules[index].name, RuleState.SKIPPED, skip)
                 for index, skip in enumerate(texts)
             ],
             [(index, rule) for index, rule in enumerate(rules) if not texts[index]],
@@ -154,7 +154,7 @@ def match_rule(rule: Rule, job: Job, values: Values) -> MatchingRule | str:
         return groups
     known_values = known_values or values.by_name
     if match.unsupported_count:
-        known_values = {**known_values, **groups[0].unsupported(match.unsupported_count.value)}
+        known_values = {**known_values, **groups[0].find_unsupported_request(match.unsupported_count.value)}
     if match.fault:
         known_values = {**known_values, **_fault_values(job.faults[match.fault][0])}
     if placeholders := rule.required_placeholders.difference(known_values):

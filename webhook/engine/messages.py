@@ -28,7 +28,7 @@ TEXTS: Final[Mapping[str, str]] = {
         "delete it, and create it with the new size"
     ),
     "copies-kept": (
-        "containers added to {} keep what they copied when it was created; to change that, recreate the job"
+        "containers added to {} keep the values copied when the job was created; to change them, recreate it"
     ),
     "launcher-kept": (
         "{0} was created for the old size: kubectl delete job {0}, and its operator recreates it"

@@ -19,7 +19,7 @@ class Verdict(StrEnum):
     DENIED = "denied"
 
 
-class State(StrEnum):
+class RuleState(StrEnum):
     """What an evaluation did with a rule."""
 
     FIRED = "fired"
@@ -89,12 +89,12 @@ class RuleOutcome(NamedTuple):
     """
 
     name: str
-    state: State
+    state: RuleState
     why: str
 
 
 class Summary(NamedTuple):
-    """The part of an outcome that metrics need. In shadow mode, it says what enforcement would do.
+    """The part of an outcome that metrics need.
 
     Attributes:
         verdict: The verdict; empty without an outcome.
@@ -129,13 +129,13 @@ class Outcome:
         operations: The RFC 6902 operations on the received object, in order.
         warnings: Messages for the user who applied the object.
         denials: Messages that say why the job is refused; empty if it is not refused.
-        facts: Facts about the job: workload, shape, node config, workers, id, devices and placer.
+        facts: The workload and policy and, for a job with a shape, devices, placer and `evaluate.FACTS`.
         refusing: The names of the rules and shapes that refuse the job.
-        unplaced: Reasons why no node can take the job's workers; empty if nodes can.
+        unplaced: Reasons why no node can take the job's workers; empty if nodes can take them.
         enforced: The outcome if the rules in shadow were enforced; None if no rule is in shadow.
         default_kind: The kind of an outcome without operations; ``UNCHANGED`` for a candidate.
         has_pods: Whether an update changes nothing because the Pods already exist.
-        setters: The last rule that set a value, by path as in `Merge.set_paths`; None if not requested.
+        rules_by_path: The last rule that set a value, as in `Progress`; None if not requested.
         faults: The faults of the job, by kind.
     """
 
@@ -152,7 +152,7 @@ class Outcome:
     enforced: "Outcome | None" = None
     default_kind: OutcomeKind = OutcomeKind.UNCHANGED
     has_pods: bool = False
-    setters: Mapping[Path, str] | None = None
+    rules_by_path: Mapping[Path, str] | None = None
     faults: Mapping[str, Sequence[Fault]] = field(default_factory=dict)
 
     @property
@@ -171,7 +171,7 @@ class Outcome:
             return Verdict.DENIED
         return Verdict.WARNED if self.warnings else Verdict.ALLOWED
 
-    def fired(self, state: State = State.FIRED) -> tuple[str, ...]:
+    def fired(self, state: RuleState = RuleState.FIRED) -> tuple[str, ...]:
         """Returns the names of the rules in a state, in the table's order."""
         return tuple(rule.name for rule in self.rules if rule.state is state)
 
@@ -183,7 +183,7 @@ class Outcome:
     @property
     def shadow(self) -> Summary | None:
         """The summary of what shadow mode prevented; None if that is nothing, or if the object is refused."""
-        rules, enforced = self.fired(State.SHADOWED), self.enforced
+        rules, enforced = self.fired(RuleState.SHADOWED), self.enforced
         if not enforced or self.denials or not (rules or enforced.denials):
             return None
         return Summary(str(enforced.verdict), rules, enforced.refusing)

@@ -11,9 +11,9 @@ from webhook.rows.workloads import WORKER, Factor
 def pods_of(job: Job, stored_object: Json) -> Iterator[tuple[str, int, int, Json]]:
     """Yields the Pods of a job, in the order of admission.
 
-    If groups of the object count as jobs of their own, only the Pods of the first such job are yielded. A
-    group has at most as many Pods as a candidate may have. The templates are those of the stored object, with
-    the webhook's additions. The Pods have no names or labels of the operator that the table does not name.
+    If the pods of the object are placed as separate jobs, only those of the first job are yielded. A group
+    has at most as many Pods as a candidate may have. The templates are those of the stored object, with the
+    webhook's additions. Names and labels of the operator that the table does not have are missing.
 
     Yields:
         The group's key, a Pod's number in the group, the group's size, and the Pod.
@@ -21,12 +21,12 @@ def pods_of(job: Job, stored_object: Json) -> Iterator[tuple[str, int, int, Json
     first_number = earlier_pods = 0
     for group in job.groups:
         row = group.row
-        # The only pod of such a group is also the first pod of the next group.
+        # The only pod of a group with replicas 0 is also the first pod of the next group.
         is_in_next_group = row.replicas == (Factor(None, 0),)
         count = 1 if is_in_next_group else min(group.replicas, MOST_WORKERS)
         template, key = get(stored_object, group.path), row.key(job.object, group.path)
         for number in range(first_number, count):
-            labels = job.peers("") if group.role == WORKER else {}
+            labels = job.peer_labels("") if group.role == WORKER else {}
             values = {LABEL + key: text for key, text in labels.items()}
             if group.takes_nodes and group.index:
                 offset = 0 if row.number and row.number.continues else earlier_pods
@@ -37,7 +37,7 @@ def pods_of(job: Job, stored_object: Json) -> Iterator[tuple[str, int, int, Json
 
 
 def _source_values(terms: Sequence[Term], number: int) -> dict[str, str]:
-    """Returns the value of each source of an index for a number, which is divided by the factors in turn."""
+    """Returns the value of each source of a pod's number, which is divided by the largest factor first."""
     values = {}
     for term in sorted(terms, key=lambda term: -term.factor):
         value, number = divmod(number, max(1, term.factor))

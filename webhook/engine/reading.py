@@ -28,11 +28,11 @@ def find_groups(table: Table, workload: Workload, obj: Json) -> list[Group]:
 
 
 def read_job(table: Table, request: Request) -> Job | None:
-    """Returns the job in the object as the user wrote it; None if no workload matches kind and ``when``.
+    """Returns the job without earlier additions; None if no workload matches the object's kind and fields.
 
     Raises:
         JobError: A number of pods cannot be read.
-        WrongTypeError: A field of ``when`` is not a string.
+        WrongTypeError: A field of ``when`` is neither text nor a truth value.
     """
     budget = Budget(request.object)
     for workload in table.workloads_of(kind_of(request.object)):
@@ -84,14 +84,14 @@ def build_job(obj: Json, groups: Sequence[Group], request: Request, workload: Wo
 def _find_device_groups(groups: Sequence[Group], *, opt_in: bool) -> Sequence[Group]:
     """Returns the groups whose pods take a node because of their devices.
 
-    If a job that is opted in has none, they are the groups that request any devices, or else all groups.
+    If an opted-in job has no such group, returns those that request any device, or else all groups.
     """
     result = [group for group in groups if group.node_reason or group.selects_type]
     return result or ([group for group in groups if group.requested_resource] or groups if opt_in else ())
 
 
 def _read_numbers(group: Group, obj: Json, node_counts: dict[bool, int], *, takes_node: bool) -> None:
-    """Reads the numbers of a group, and adds its pods that take nodes to ``node_counts[starts_later]``."""
+    """Sets a group's role, size and numbering; adds pods that take nodes to ``node_counts[starts_later]``."""
     row = group.row
     group.role = row.role
     if isinstance(row.takes_nodes, ObjectPath):
@@ -145,7 +145,7 @@ def find_mark(obj: Json, key: str) -> tuple[str, str] | None:
 
 
 def read_opt_in(obj: Json) -> bool | str | None:
-    """Returns True if an object is opted in, False if it is opted out, and a text if its mark is invalid."""
+    """Returns True if opted in, False if opted out, None without a mark, a message for an invalid mark."""
     mark = find_mark(obj, keys.INJECT)
     if mark is None:
         return None

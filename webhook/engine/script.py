@@ -11,11 +11,11 @@ from webhook.objects.record import ANNOTATIONS
 from webhook.objects.tree import Json, Path, map_at, maps_at, put
 
 VARIABLE: Final = "ULTRASERVER_SCRIPT"
-"""The variable of the containers that run the script. The table sets its value from the annotation."""
+"""The environment variable by which containers get the script. The table sets it from the annotation."""
 
 
 def add_script(pod: Json, templates: dict[Path, Json], text: str) -> dict[Path, Json]:
-    """Returns the templates of a Pod. They have the text if the Pod runs the script.
+    """Returns the templates of a Pod, and adds the text to them if the Pod runs the script.
 
     Raises:
         WrongTypeError: The annotations of the Pod are not a map.

@@ -22,8 +22,11 @@ _ZONES: Final = ("topology.kubernetes.io/*", "failure-domain.beta.kubernetes.io/
 """Node labels that have the same value on all nodes of a unit."""
 
 
-def find_cluster_labels(job: Job) -> str:
-    """Returns the labels that the table does not know and by which a job selects nodes, but no type."""
+def find_unknown_labels(job: Job) -> str:
+    """Returns labels by which workers select nodes and which the table does not know, comma-separated.
+
+    Leaves out the labels of templates that select an instance type.
+    """
     groups = [group for group in job.by_role[WORKER] if group.selection.selector or group.selection.terms]
     if not groups:
         return ""
@@ -36,11 +39,11 @@ def find_cluster_labels(job: Job) -> str:
 
 
 def find_contradictions(job: Job, shape: JobShape, identity: str) -> Iterator[str]:
-    """Yields the requirements of a user that no nodes can meet together with the shape of the job."""
+    """Yields messages about requirements of the user that no nodes can meet together with the job's shape."""
     for group in job.by_role[WORKER]:
         if not {"affinity", "nodeSelector", "topologySpreadConstraints"}.isdisjoint(group.spec):
             selection = group.selection
-            # By label, how many values the nodes of the pods must have.
+            # For each label, how many different values it must have over all the nodes of the pods.
             counts = {keys.HOSTNAME: group.replicas} if group.node_reason else {}
             if shape.topology_key:
                 counts[shape.topology_key] = -(-group.replicas // shape.node_config)
@@ -65,7 +68,7 @@ def find_contradictions(job: Job, shape: JobShape, identity: str) -> Iterator[st
 
 
 def _permits(expressions: Sequence[Json], selected_value: Json, count: int) -> bool:
-    """Returns whether expressions and a selector permit as many different values of a label as pods need."""
+    """Returns whether a label's expressions and its selected value permit ``count`` different values."""
     sets = [{*values_of([item])} for item in expressions if item.get("operator") == "In"]
     sets += [{selected_value}] if isinstance(selected_value, str) else []
     if any(item.get("operator") == "DoesNotExist" for item in expressions):
@@ -77,34 +80,33 @@ def _permits(expressions: Sequence[Json], selected_value: Json, count: int) -> b
 def _find_contradicting_terms(job: Job, group: Group, shape: JobShape, identity: str) -> Iterator[str]:
     """Yields messages about terms that separate a unit's workers, or require other pods or a shared node."""
     size = shape.node_config
-    for kind, field, term, is_own, has_others in _find_terms(job, group, identity):
+    for kind, field, term, selects_workers, selects_others in _find_terms(job, group, identity):
         is_contradiction = {
-            "podAntiAffinity": is_own,
-            "podAffinity": has_others or (is_own and size < job.nodes),
-            "spread": is_own and _is_strict_spread(term, size) and _counts_other_nodes(term),
+            "podAntiAffinity": selects_workers,
+            "podAffinity": selects_others or (selects_workers and size < job.nodes),
+            "spread": selects_workers and _is_strict_spread(term, size) and _counts_other_nodes(term),
         }
         key = text_of(term.get("topologyKey") or "")
+        is_on_one_node = kind == "podAffinity" and key == keys.HOSTNAME
         is_wider = kind == "podAntiAffinity" and size > 1 and matches(key, _ZONES)
         if is_contradiction[kind] and (is_wider or key == shape.topology_key):
-            yield f"{size} of its workers cannot have one {shape.topology_key} to themselves by {field}"
-        elif (
-            is_own and kind == "podAffinity" and key == keys.HOSTNAME and group.node_reason and job.nodes > 1
-        ):
-            yield f"its workers need a node each, and have to share one by {field}"
+            yield f"because of {field}, {size} workers cannot have one {shape.topology_key} to themselves"
+        elif selects_workers and is_on_one_node and group.node_reason and job.nodes > 1:
+            yield f"each of its workers needs a whole node, but because of {field} they must share a node"
 
 
 def find_separating_constraints(job: Job) -> Iterator[str]:
-    """Yields the fields of spread constraints that separate workers of a unit, except on a selected unit."""
+    """Yields the fields of spread constraints that separate a unit's workers, if no selector names a unit."""
     if shape := job.shape:
         terms = (term for group in job.by_role[WORKER] for term in _find_terms(job, group, job.job_label))
-        for kind, field, term, is_own, _ in terms:
-            is_spread = kind == "spread" and is_own and term.get("topologyKey") == shape.topology_key
+        for kind, field, term, selects_workers, _ in terms:
+            is_spread = kind == "spread" and selects_workers and term.get("topologyKey") == shape.topology_key
             if is_spread and _is_strict_spread(term, shape.node_config) and not _counts_other_nodes(term):
                 yield field
 
 
 def _is_strict_spread(constraint: Json, size: int) -> bool:
-    """Returns whether a spread constraint permits fewer Pods than this on a unit if other units are empty."""
+    """Returns whether a constraint permits fewer than ``size`` Pods on a unit while other units are empty."""
     is_required = constraint.get("whenUnsatisfiable") != "ScheduleAnyway"
     return is_required and constraint.get("maxSkew") in range(size)
 
@@ -115,8 +117,11 @@ def _counts_other_nodes(constraint: Json) -> bool:
 
 
 def _find_terms(job: Job, group: Group, identity: str) -> Iterator[tuple[str, str, Json, bool, bool]]:
-    """Yields kind, field and content of each term of the user; whether it selects all workers, and others."""
-    job_labels = {**job.peers(identity), keys.JOB: identity}
+    """Yields kind, field and content of each term of the user, and what it selects.
+
+    The two truth values are: whether the term selects all workers of the job, and whether other pods.
+    """
+    job_labels = {**job.peer_labels(identity), keys.JOB: identity}
     labels = {**map_at(group.template, ("metadata", "labels")), **job_labels}
     naming_keys = {key for key, value in job_labels.items() if value in {job.name, identity}}
     for kind, path in _TERM_PATHS.items():
@@ -125,9 +130,10 @@ def _find_terms(job: Job, group: Group, identity: str) -> Iterator[tuple[str, st
                 (key, _is_met(job.name, labels.get(key), operator, values))
                 for key, operator, values in _read_expressions(term)
             ]
-            is_own = isinstance(term.get("labelSelector"), dict) and all(is_met for _, is_met in results)
-            has_others = any(key in naming_keys and not is_met for key, is_met in results)
-            yield kind, field_name((*group.path, *path, index)), term, is_own, has_others
+            has_selector = isinstance(term.get("labelSelector"), dict)
+            selects_workers = has_selector and all(is_met for _, is_met in results)
+            selects_others = any(key in naming_keys and not is_met for key, is_met in results)
+            yield kind, field_name((*group.path, *path, index)), term, selects_workers, selects_others
 
 
 def _read_expressions(term: Json) -> Iterator[tuple[str, Json, list[Json]]]:
@@ -139,7 +145,7 @@ def _read_expressions(term: Json) -> Iterator[tuple[str, Json, list[Json]]]:
 
 
 def _is_met(name: str, value: Json, operator: Json, values: list[Json]) -> bool:
-    """Returns whether a worker meets a requirement. The value of an unknown label may be the job's name."""
+    """Returns whether a worker meets a requirement on a label. A value of None may be the job's name."""
     is_listed = (name if value is None else value) in values
     exists = value is not None or is_listed
     return {"In": is_listed, "NotIn": exists and not is_listed, "Exists": exists}.get(str(operator), False)

@@ -15,8 +15,8 @@ from webhook.rows.families import Family, JobShape
 from webhook.rows.shapes import NODE_CONFIG
 from webhook.rows.workloads import WORKER
 
-NEAREST: Final = 100
-"""How many smaller and larger numbers of workers are tried, to find the nearest number that fits."""
+REACH: Final = 100
+"""Number of smaller, and of larger, numbers of workers that are tried to find the nearest one that fits."""
 
 
 def choose_shape(job: Job) -> JobShape:
@@ -31,7 +31,7 @@ def choose_shape(job: Job) -> JobShape:
     named_config = _find_named_config(job)
     if named_config is None:
         for shape in family.shapes:
-            if size := shape.fit(nodes):
+            if size := shape.find_config(nodes):
                 return family.shape_of_job(shape, size)
         raise JobError(_explain_no_shape(family, nodes))
     field, value = named_config
@@ -40,12 +40,12 @@ def choose_shape(job: Job) -> JobShape:
     if not shapes:
         raise JobError(f"the node config must be one of {', '.join(configs)}: {field} is {shown(value)}")
     for shape in shapes:
-        if shape.fit(nodes, int(value)):
+        if shape.find_config(nodes, int(value)):
             return family.shape_of_job(shape, int(value))
     workers = " or ".join(dict.fromkeys(str(shape.workers) for shape in shapes)).replace(
         "multiple", "a multiple"
     )
-    fitting_configs = filter(None, (shape.fit(nodes) for shape in family.shapes if not shape.deny))
+    fitting_configs = filter(None, (shape.find_config(nodes) for shape in family.shapes if not shape.deny))
     other_configs = " or ".join(dict.fromkeys(map(str, fitting_configs))) or "none"
     subject = "1 worker does" if nodes == 1 else f"{nodes} workers do"
     raise JobError(
@@ -61,7 +61,7 @@ def _explain_no_shape(family: Family, nodes: int) -> str:
     reason = f"no shape of the rule table fits {workers}"
     if blocks:
         reason = f"{workers} form no equal blocks of {' or of '.join(blocks)}"
-    smaller, larger = range(nodes - 1, max(nodes - NEAREST, 0), -1), range(nodes + 1, nodes + NEAREST)
+    smaller, larger = range(nodes - 1, max(nodes - REACH, 0), -1), range(nodes + 1, nodes + REACH)
     sizes = [next(filter(family.fits, numbers), None) for numbers in (smaller, larger)]
     if alternatives := " or ".join(map(str, filter(None, sizes))):
         return f"{reason}; use {alternatives}"
@@ -75,7 +75,7 @@ def _find_named_config(job: Job) -> tuple[str, str] | None:
     Raises:
         JobError: The job names two different node configs.
     """
-    own_config = find_mark(job.object, keys.NODE_CONFIG) or find_own_config(job)
+    own_config = find_mark(job.object, keys.NODE_CONFIG) or find_config_variable(job)
     configs = [own_config] if own_config else []
     configs += [
         (
@@ -96,7 +96,7 @@ def _find_named_config(job: Job) -> tuple[str, str] | None:
     return configs[0] if configs else None
 
 
-def find_own_config(job: Job) -> tuple[str, str] | None:
+def find_config_variable(job: Job) -> tuple[str, str] | None:
     """Returns field and value of the node config in the job's containers; None if they have none."""
     if job.text is not None and NODE_CONFIG.encode() not in job.text:
         return None

@@ -31,10 +31,10 @@ LONGEST_COMMAND: Final = 1 << 14
 def read_ssh(container: Mapping[str, Json]) -> Mapping[str, Json]:
     """Returns a container's settings for ssh, as values of placeholders; empty if it has no such settings.
 
-    Variables for options of the command line follow the container's variables. `sshUnclear` is the part of
-    the command that cannot be read.
+    In `sshEnv`, variables for options of the command line follow the container's own variables. `sshUnclear`
+    is the part of the command that cannot be read.
     """
-    words = [word for key in ("command", "args") for word in texts(container.get(key))]
+    words = [word for key in ("command", "args") for word in read_texts(container.get(key))]
     text = "\n".join(words)
     # Most containers have no sign of a setting. A search for the pattern would cost ten times as much.
     if _LISTS.isdisjoint(container) and not any(map(text.__contains__, _SIGNS)):
@@ -75,6 +75,6 @@ def read_ssh(container: Mapping[str, Json]) -> Mapping[str, Json]:
     return values | ({"sshUnclear": shown(unclear_text)} if unclear_text else {})
 
 
-def texts(words: Json) -> list[str]:
+def read_texts(words: Json) -> list[str]:
     """Returns the texts in a list; an empty list if the value is not a list."""
     return [word for word in words if isinstance(word, str)] if isinstance(words, list) else []

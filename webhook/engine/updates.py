@@ -1,8 +1,8 @@
 """Decides which of the webhook's additions stay when a stored job is updated (ADR 0021).
 
-An update matters only while the pods do not exist, because they will be created from the updated templates.
-The key `updates` of a workload row has the condition. All users are treated in the same way. If an update
-removes no addition, it is stored as it is. If it changes the size of a suspended job, it gets a new shape.
+The webhook acts only while the pods do not exist, because they will be created from the updated templates.
+The key `updates` of a workload row defines this condition. All users are treated in the same way. An update
+that removes no addition is stored as it is. If a suspended job changes its size, it gets a new shape.
 """
 
 from dataclasses import replace
@@ -26,7 +26,7 @@ from webhook.rows.policies import Mode
 from webhook.rows.table import Table
 from webhook.rows.workloads import Suspending, Workload
 
-_Template = tuple[str, Path, Json]
+_StoredGroup = tuple[str, Path, Json]
 """A group's role, the path of its template in the new object, and its template in the stored object."""
 
 COPIED_FIELDS: Final = ("image", "imagePullPolicy", "resources", "securityContext")
@@ -38,7 +38,7 @@ SUSPENDED_CONDITION: Final = parse_path("/status/conditions[type=Suspended]/stat
 """The condition that the operator sets when it has deleted the pods of a job that a user suspended."""
 
 
-def is_suspended(updates: Suspending, obj: Json) -> bool:
+def is_suspended_without_pods(updates: Suspending, obj: Json) -> bool:
     """Returns whether a stored job is suspended and has no pods, by its status."""
     if updates.suspend.value(obj) is not True:
         return False
@@ -52,9 +52,9 @@ def is_suspended(updates: Suspending, obj: Json) -> bool:
 
 
 def has_no_pods(updates: Suspending, obj: Json) -> bool:
-    """Returns whether the pods of a stored job are not created yet: it is suspended, or has no status."""
-    may_have_started = updates.suspend.value(obj) is True or get(obj, START_TIME) is not None
-    return not may_have_started or is_suspended(updates, obj)
+    """Returns whether a stored job has no pods: it is suspended without pods, or has no start time."""
+    is_suspended_or_started = updates.suspend.value(obj) is True or get(obj, START_TIME) is not None
+    return not is_suspended_or_started or is_suspended_without_pods(updates, obj)
 
 
 def admit(table: Table, request: Request, stored_object: Json = None) -> Outcome:
@@ -111,7 +111,7 @@ def _update(table: Table, workload: Workload, request: Request, stored: Json) ->
     new_job = build_job(new, groups, request, workload, table)
     warnings: list[Message] = []
     is_resized = new_job.has_workers and stored_job.nodes != new_job.nodes
-    if is_resized and isinstance(updates, Suspending) and is_suspended(updates, stored):
+    if is_resized and isinstance(updates, Suspending) and is_suspended_without_pods(updates, stored):
         if not new_job.generate_name:
             return _resize(table, request, templates, updates.keeps)
         warnings.append(message("size-kept"))
@@ -127,7 +127,7 @@ def _update(table: Table, workload: Workload, request: Request, stored: Json) ->
     )
     warnings += messages_of("copies-kept", fields)
     outcome = Outcome(table.revision, reason, result, tuple(patch), warnings=limit_messages(warnings))
-    return replace(outcome, facts={"workload": workload.name}, setters={} if request.explain else None)
+    return replace(outcome, facts={"workload": workload.name}, rules_by_path={} if request.explain else None)
 
 
 def _changes_copies(table: Table, workload: Workload, stored: Json, new: Json) -> bool:
@@ -142,7 +142,7 @@ def _changes_copies(table: Table, workload: Workload, stored: Json, new: Json) -
     return any(not same(old_main.get(key) or None, new_main.get(key) or None) for key in COPIED_FIELDS)
 
 
-def _resize(table: Table, request: Request, templates: list[_Template], kept_role: str | None) -> Outcome:
+def _resize(table: Table, request: Request, templates: list[_StoredGroup], kept_role: str | None) -> Outcome:
     """Returns the outcome for the job as if it were created in its new size and without the old additions."""
     new = request.object
     bare_object, budget = new, Budget(new)

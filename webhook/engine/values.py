@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from common.computed import computed
 from webhook.engine.groups import Group
 from webhook.engine.jobs import Job
-from webhook.engine.selections import find_cluster_labels, find_contradictions
+from webhook.engine.selections import find_contradictions, find_unknown_labels
 from webhook.objects.tree import Json, map_at, text_of
 from webhook.rows.families import JobShape
-from webhook.rows.placeholders import ABSENT, OF_ANNOTATIONS, ROLE_MAPS, SSH
+from webhook.rows.placeholders import ABSENT, OF_ANNOTATIONS, ROLE_MAPS, SSH_NAMES
 
 
 @dataclass(eq=False)
 class Values:
-    """The values of placeholders in a job. They are computed for the first rule that needs a value."""
+    """The values of placeholders in a job. All are computed when a rule first needs a value."""
 
     job: Job
 
@@ -22,7 +22,7 @@ class Values:
     def by_name(self) -> dict[str, Json]:
         """The values of those placeholders that rules use and for which the job has a value.
 
-        The shape and the value of the job label must be set.
+        Read this only after the job's shape and job label are set.
 
         Raises:
             WrongTypeError: A field to which a placeholder refers is not text.
@@ -70,7 +70,7 @@ def compute_template_values(group: Group, placeholders: Mapping[str, str]) -> di
     """Returns the values of placeholders about the main container of a template, by placeholder."""
     values: dict[str, Json] = {}
     for placeholder, name in placeholders.items():
-        if name in SSH:
+        if name in SSH_NAMES:
             value = group.ssh.get(name)
         elif name in ROLE_MAPS:
             # Go programs such as Kueue write `resources: {}` into all containers. If an added container did
@@ -86,13 +86,13 @@ def compute_template_values(group: Group, placeholders: Mapping[str, str]) -> di
 
 
 def _compute_candidate_values(job: Job, shape: JobShape) -> dict[str, Json]:
-    peers = job.peers(job.job_label if job.table.job_label_rules - job.off_rules else "")
+    peers = job.peer_labels(job.job_label if job.table.job_label_rules - job.off_rules else "")
     values: dict[str, Json] = {
         "job.id": job.job_label,
         "job.instanceType": job.instance_types()[0],
         **({"job.peers": dict(peers)} if peers else {}),
         "job.groupLabels": [job.workload.group] if job.workload.group else ABSENT,
-        "job.place": "",  # replaced when a template is filled in
+        "job.place": "",  # replaced for each template, by `MatchingRule.find_values`
         "family.name": job.family.name,
         "family.resource": job.family.device[0],
         "shape.name": shape.shape.name,
@@ -102,7 +102,7 @@ def _compute_candidate_values(job: Job, shape: JobShape) -> dict[str, Json]:
     values |= {
         name: text_of(annotations[key]) for name, key in OF_ANNOTATIONS.items() if annotations.get(key)
     }
-    if labels := find_cluster_labels(job):
+    if labels := find_unknown_labels(job):
         values["job.clusterLabels"] = labels
     if contradiction := next(find_contradictions(job, shape, job.job_label), None):
         values["job.contradiction"] = contradiction

@@ -58,7 +58,7 @@ APPENDABLE: Final = frozenset(
 )
 """Lists whose elements have no keys and do not depend on each other, so that a rule may append elements.
 
-They are affinity terms, tolerations, and the capabilities and groups of security contexts.
+Examples are affinity terms, tolerations, and the capabilities of security contexts.
 """
 
 CONTAINERS: Final = ("containers", "initContainers")
@@ -90,14 +90,14 @@ def identity(item: Json, path: Sequence[str | int]) -> tuple[str, ...]:
     return "says", canonical(item)
 
 
-def step(item: Json, path: Sequence[str | int]) -> str:
+def path_part(item: Json, path: Sequence[str | int]) -> str:
     """Returns the part of a path that selects an element of a list, and that stays valid if elements move."""
     if path[-1] in CONTAINERS and isinstance(item, dict):
         return f"[{item.get('name')}]"
     return f"[{','.join(identity(item, path))}]"
 
 
-def pair(items: list[Json], old_items: list[Json], path: Sequence[str | int]) -> list[int | None]:
+def find_old_indices(items: list[Json], old_items: list[Json], path: Sequence[str | int]) -> list[int | None]:
     """Returns, for each item, the index of the same item in the old list; None for a new item.
 
     No index occurs twice. Node selector terms are identified by their position if their number is unchanged.

@@ -6,14 +6,14 @@ from enum import StrEnum
 from typing import Final
 
 from common.pointers import field_name, pointer
-from webhook.objects.lists import DEFAULTS, EXPRESSIONS, IDENTITY_KEYS, ListKind, list_kind, step
+from webhook.objects.lists import DEFAULTS, EXPRESSIONS, IDENTITY_KEYS, ListKind, list_kind, path_part
 from webhook.objects.tree import Json, Path, as_list, as_map, digest, get, same, share, with_entry
 
 OTHER_CONTAINERS: Final[dict[str | int, str]] = {
     "containers": "initContainers",
     "initContainers": "containers",
 }
-"""The other list of containers, for each. A name may occur in only one of the two lists."""
+"""For each list of containers, the other list. A name may occur in only one of the two lists."""
 
 API_DEFAULTS: Final[dict[Path, str]] = {("spec", "schedulerName"): "default-scheduler"}
 """Default values that the API server writes into Pods, and into templates of its own kinds, before it calls
@@ -59,12 +59,12 @@ class Merge:
         at: The path of the template in the object, for messages.
         on_conflict: What to do if the user has chosen another value.
         additions: The dictionary to which additions are written.
-        before: Names of elements. An element is added before the first one that has one of these names.
+        before: Names of elements. An added element is inserted before the first element with such a name.
         missing: Messages about parts of the fragment that cannot be added.
-        refused: Messages about lists that are too long.
+        refused: Messages about lists that are too long, so that nothing is added to them.
         template: The whole template.
-        set_paths: The paths in the template of the values that are set, with `lists.step` for elements; None
-            if the caller does not need them.
+        written_paths: The path of each value that the merge has set. In a path, `lists.path_part` stands for
+            an element of a list. None if the caller does not need the paths.
     """
 
     at: Path
@@ -75,7 +75,7 @@ class Merge:
     missing: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     template: Json = None
-    set_paths: list[Path] | None = None
+    written_paths: list[Path] | None = None
 
     @property
     def has_all_values(self) -> bool:
@@ -83,7 +83,9 @@ class Merge:
         return not self.missing and (not self.conflicts or self.on_conflict is OnConflict.OVERRIDE)
 
     def apply(self, old: Json, fragment: Json, path: Path = ()) -> Json:
-        """Returns the template, or a map at a path in it, with the fragment; the old map if nothing is added.
+        """Returns ``old`` merged with the fragment; ``old`` itself if nothing is added.
+
+        ``old`` is the template, or the map at ``path`` in the template.
 
         Raises:
             WrongTypeError: The template has a type that Kubernetes does not allow.
@@ -109,7 +111,7 @@ class Merge:
             return user_value
         if user_value is None or user_value == API_DEFAULTS.get(path):
             self.additions[pointer(path)] = digest(rule_value)
-            if self.set_paths is not None:
+            if self.written_paths is not None:
                 self._store_path(path)
             return rule_value
         return self._keep_or_replace(user_value, rule_value, path)
@@ -126,7 +128,7 @@ class Merge:
                     position = self._insertion_index(result) if self.before else len(result)
                     result = [*result[:position], item, *result[position:]]
                     self._note_digest(pointer(path), item)
-                    if self.set_paths is not None:
+                    if self.written_paths is not None:
                         self._store_path(path, item)
                 continue
             if self.before and index > self._insertion_index(result):
@@ -139,7 +141,7 @@ class Merge:
         return user_list if result is old_list else result
 
     def _insertion_index(self, items: list[Json]) -> int:
-        """Returns the index at which to add an element. Makes no call for each item, as there may be many."""
+        """Returns the index at which to add an element. Calls no function for each of many items."""
         for index, item in enumerate(items):
             if item.__class__ is dict and "name" in item and item["name"] in self.before:
                 return index
@@ -197,17 +199,17 @@ class Merge:
         for name, expression in expressions:
             items = as_list(as_map(term, terms_path).get(name), (*terms_path, name))
             if not items or not any(same(item, expression) for item in items):
-                # `take_back` leaves no empty list, so the digest is that of a term without one.
+                # `take_back` leaves no empty list, so the digest is that of a term without an empty list.
                 self._note_digest(key, [term if items else with_entry(term, name, None), expression])
-                if self.set_paths is not None:
+                if self.written_paths is not None:
                     self._store_path((*path, "", name), expression)
                 term = {**term, name: [*items, expression]}
         return term
 
     def _store_path(self, path: Path, item: Json = None) -> None:
-        """Stores the path of a value, or of an element in the list there, that comes from the fragment."""
-        if self.set_paths is not None:
-            self.set_paths.append(path if item is None else (*path, step(item, path)))
+        """Stores the path of a value from the fragment; with ``item``, the path of this list element."""
+        if self.written_paths is not None:
+            self.written_paths.append(path if item is None else (*path, path_part(item, path)))
 
     def _note_digest(self, list_pointer: str, value: Json, replaced_value: str = "") -> None:
         digests = self.additions.setdefault(list_pointer, [])

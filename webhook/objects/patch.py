@@ -5,7 +5,7 @@ from operator import is_
 from typing import Any, Final
 
 from common.pointers import pointer
-from webhook.objects.lists import ListKind, list_kind, pair
+from webhook.objects.lists import ListKind, find_old_indices, list_kind
 from webhook.objects.tree import Json, Path, canonical, get, put, same
 
 Operation = dict[str, Any]
@@ -68,11 +68,11 @@ def _diff_map(old: dict[str, Json], new: dict[str, Json], path: Path, edits: lis
 
 
 def _diff_list(old: list[Json], new: list[Json], path: Path, edits: list[_Edit]) -> Json:
-    # Elements are only appended to most lists.
+    # In most lists, elements were only appended.
     if len(old) < len(new) <= len(old) + FEW_EDITS and all(map(is_, old, new)):
         edits += (("add", (*path, "-"), item) for item in new[len(old) :])
         return new
-    old_indices = pair(new, old, path)
+    old_indices = find_old_indices(new, old, path)
     element_edits: list[_Edit] = []
     result = [
         item if old_index is None else _diff_value(old[old_index], item, (*path, index), element_edits)

@@ -1,4 +1,4 @@
-"""Defines the paths of a rule table: JSON pointers that can also select list elements by a key, or all.
+"""Defines the paths of a rule table: JSON pointers that can also select list elements, by a key or all.
 
 ``/spec/replicatedJobs[name=workers]/template`` is the template of the replicated job with the ``name``
 ``workers``, at any position in the list. ``/spec/replicatedJobs[*]/template`` are the templates of all
@@ -20,14 +20,15 @@ _SELECTION = re.compile(r"([^\[\]]+)\[(?:\*|([A-Za-z][A-Za-z0-9]*)=([^\[\]]+))\]
 
 
 @dataclass(frozen=True)
-class Select:
+class ElementSelector:
     """Selects the first element of a list whose ``key`` has this value, a text or a truth value."""
 
     key: str
     value: str
 
 
-_ALL = Select("*", "")
+_Part = str | int | ElementSelector
+_ALL = ElementSelector("*", "")
 """Selects all elements of a list."""
 
 
@@ -37,14 +38,14 @@ class ObjectPath:
 
     Attributes:
         text: The path as written in the table.
-        parts: The keys of maps. After the key of a list, a `Select` selects its elements.
+        parts: The keys of maps. After the key of a list, an `ElementSelector` selects its elements.
     """
 
     text: str
-    parts: tuple[str | Select, ...]
+    parts: tuple[str | ElementSelector, ...]
 
     @cached_property
-    def list(self) -> "ObjectPath | None":
+    def list_path(self) -> "ObjectPath | None":
         """The path of the list from which this path selects all elements; None if there is no such list."""
         if _ALL not in self.parts:
             return None
@@ -52,12 +53,12 @@ class ObjectPath:
 
     @cached_property
     def _plain(self) -> Path | None:
-        """The concrete path; None if objects differ in it because the path has a selection or a wildcard."""
-        keys = tuple(part for part in self.parts if not isinstance(part, Select) and "*" not in part)
+        """The concrete path; None if it depends on the object, through a selection or a wildcard."""
+        keys = tuple(part for part in self.parts if not isinstance(part, ElementSelector) and "*" not in part)
         return keys if len(keys) == len(self.parts) else None
 
     def find_all(self, obj: Json) -> Iterator[Path]:
-        """Yields the concrete paths in an object; none if a selected element does not exist."""
+        """Yields the concrete paths in an object; yields nothing if a selected element does not exist."""
         return iter((self._plain,)) if self._plain is not None else _find_paths(obj, self.parts, ())
 
     def value(self, obj: Json, branch: Path = ()) -> Json:
@@ -70,8 +71,8 @@ class ObjectPath:
         if self._plain is not None:
             return get(obj, self._plain)
         paths = self.find_all(obj)
-        if branch and self.list:
-            index = len(self.list.parts)
+        if branch and self.list_path:
+            index = len(self.list_path.parts)
             paths = _find_paths(obj, (*self.parts[:index], branch[index], *self.parts[index + 1 :]), ())
         values = (get(obj, path) for path in paths)
         return next((value for value in values if value is not None), None)
@@ -97,13 +98,13 @@ def parse_path(text: str) -> ObjectPath:
     Raises:
         ValueError: The text is not a JSON pointer, or selects a list element by its position.
     """
-    parts: list[str | Select] = []
+    parts: list[str | ElementSelector] = []
     parts_of_text = parse_pointer(text)
     for index, part in enumerate(parts_of_text):
         selection = _SELECTION.fullmatch(part)
         if selection:
             list_key, key, value = selection.groups()
-            parts += [list_key, Select(key, value) if key else _ALL]
+            parts += [list_key, ElementSelector(key, value) if key else _ALL]
         elif part.isdigit():
             list_pointer = pointer(parts_of_text[:index])
             raise ValueError(
@@ -113,16 +114,16 @@ def parse_path(text: str) -> ObjectPath:
         elif "[" in part or "]" in part:
             raise ValueError(
                 f"{part!r} selects no list element; write LIST[KEY=VALUE], as in jobs[name=workers], "
-                "with ~1 for each / in VALUE, or LIST[*] for all of them"
+                "with ~1 for each / in VALUE, or LIST[*] for all elements"
             )
         else:
             parts.append(part)
     return ObjectPath(text, tuple(parts))
 
 
-def _find_paths(node: Json, parts: tuple[str | int | Select, ...], path: Path) -> Iterator[Path]:
+def _find_paths(node: Json, parts: tuple[_Part, ...], path: Path) -> Iterator[Path]:
     for index, part in enumerate(parts):
-        if isinstance(part, Select):
+        if isinstance(part, ElementSelector):
             later_parts = parts[index + 1 :]
             for item_index in _find_indices(node, part, later_parts):
                 yield from _find_paths(node[item_index], later_parts, (*path, item_index))
@@ -135,8 +136,8 @@ def _find_paths(node: Json, parts: tuple[str | int | Select, ...], path: Path) -
     yield path
 
 
-def _find_indices(node: Json, selection: Select, parts: tuple[str | int | Select, ...]) -> Sequence[int]:
-    """Returns the indices of the selected list elements that have the first of the later parts."""
+def _find_indices(node: Json, selection: ElementSelector, parts: tuple[_Part, ...]) -> Sequence[int]:
+    """Returns the indices of the selected elements; of all elements, only those with the first later part."""
     # Plain loops are fast: a row reads a dozen paths, and the user's list may be long.
     items = node if isinstance(node, list) else ()
     if selection == _ALL:  # not `is`: a table from another process has a copy

@@ -14,10 +14,10 @@ from webhook.objects.record import Record
 from webhook.objects.takeback import Budget, Removal, take_back
 from webhook.objects.tree import Json, Path, canonical, drop, get, maps_at, put
 
-INIT: Final = ("spec", "initContainers")
+INIT_CONTAINERS: Final = ("spec", "initContainers")
 
 CHARACTERS_PER_UNIT: Final = 4
-"""Characters of the new template for one unit of the budget: each value is searched for in its lists."""
+"""Number of characters of the new template that cost one unit. Each value is searched for in its lists."""
 
 
 def put_back(stored: Json, new: Json, template_path: Path, budget: Budget) -> Json:
@@ -47,16 +47,16 @@ def _with_additions(stored: Json, entry: Record, new: Json, template_path: Path,
     budget.spend(len(distinct_removals) * len(canonical(new)) // CHARACTERS_PER_UNIT)
     # Removes all additions and merges them again, because order matters, for example of init containers.
     result = take_back(new, entry.additions, budget)
-    names = [container.get("name", "") for container in maps_at(stored, INIT)]
+    names = [container.get("name", "") for container in maps_at(stored, INIT_CONTAINERS)]
     # An added element is merged before later additions to the element, whose paths are longer.
     for removal in sorted(distinct_removals, key=lambda removal: len(removal.path)):
-        position = names.index(removal.value["name"]) if removal.path == INIT else len(names)
+        position = names.index(removal.value["name"]) if removal.path == INIT_CONTAINERS else len(names)
         result = Merge(template_path, before=names[position + 1 :]).apply(result, as_fragment(removal))
     return result
 
 
 def as_fragment(removal: Removal) -> Json:
-    """Returns a value that was removed from a template in the form of a rule's fragment."""
+    """Returns a removed value in the form of a fragment, which a rule could add."""
     result: Json = [removal.value] if removal.in_list else removal.value
     for depth in reversed(range(len(removal.path))):
         part = removal.path[depth]

@@ -18,7 +18,7 @@ from webhook.objects.takeback import Budget, OverBudgetError, take_back
 from webhook.objects.tree import Json, drop, get, map_at, maps_at, put, share
 
 RECORD_KEYS = (keys.ADDED, keys.ADDED_TO_POD)
-"""The annotations that contain a record. A record has the table's revision, so it changes with the table."""
+"""The annotations that contain a record. A record has the table's revision, and so changes with the table."""
 _POINTER_ENDS = tuple(pointer((key,)) for key in RECORD_KEYS)
 ANNOTATIONS = ("metadata", "annotations")
 JOB_LABEL = ("metadata", "labels", keys.JOB)

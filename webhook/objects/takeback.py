@@ -50,7 +50,7 @@ class Budget:
         """Subtracts units.
 
         Raises:
-            OverBudgetError: There are fewer units.
+            OverBudgetError: Fewer units are left.
         """
         self.units_left -= units
         if self.units_left < 0 and self._unmeasured_object is not None:
@@ -89,7 +89,7 @@ def take_back(
     budget: Budget,
     removals: list[Removal] | None = None,
 ) -> Json:
-    """Returns the template without the additions that no user has changed; the same object if it has none.
+    """Returns the template without its unchanged additions; the same object if it has no unchanged addition.
 
     ``additions`` has the format of ``merge.Additions``. The removed values are appended to ``removals``.
 
@@ -193,7 +193,7 @@ class _Remover:
     def _remove_expression(
         self, terms: list[Json], index: int, distance: int, counts: Counter[str], path: tuple[str, ...]
     ) -> bool:
-        """Removes the expression at a distance from the end of a term, if the record names it."""
+        """Removes the expression at a distance from a term's end; returns whether the record names it."""
         term = terms[index]
         for name in EXPRESSIONS:
             items = term.get(name)

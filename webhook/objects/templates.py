@@ -25,7 +25,7 @@ def containers(template: Json) -> Iterator[dict[str, Json]]:
 def main_container(template: Json, signs: Collection[str], resources: Collection[str]) -> dict[str, Json]:
     """Returns the container with the most signs; without signs, the one with the most requests for devices.
 
-    Of several such containers, it is the first. Signs are names of variables and of mounted volumes.
+    If several containers have as many, returns the first. Signs are names of variables and mounted volumes.
     """
     if len(items := maps_at(template, ("spec", "containers"))) <= 1:
         return items[0] if items else {}
@@ -42,7 +42,7 @@ def _names_in(container: Json, signs: Collection[str]) -> Iterator[Json]:
 
 
 def is_requested(amounts: Mapping[str, int], resource: str, minimum: int, maximum: float = inf) -> bool:
-    """Returns whether a pod requests a resource in an amount from a minimum, or any amount, to a maximum.
+    """Returns whether a pod requests between a minimum (0: any amount) and a maximum of a resource.
 
     The pod's amounts are in thousandths, as `common.quantities.requests` returns them.
     """
@@ -54,10 +54,10 @@ def has_volume(template: Json, names: tuple[str, ...]) -> bool:
     return any(item.get("name") in names for item in maps_at(template, ("spec", "volumes")))
 
 
-def mounts_other_volume(template: Json, container: Json, mount: Json) -> bool:
+def mounts_other_volume(template: Json, container_name: Json, mount: Json) -> bool:
     """Returns whether a container mounts another volume at the path of a volume mount."""
     containers_of_name = (
-        item for item in maps_at(template, ("spec", "containers")) if item.get("name") == container
+        item for item in maps_at(template, ("spec", "containers")) if item.get("name") == container_name
     )
     mounts = [
         item
@@ -80,8 +80,8 @@ class Selection:
     terms: tuple[Mapping[str, Sequence[Json]], ...] | None
 
 
-def selection(template: Json) -> Selection:
-    """Returns the node selection of a template. A caller should keep it, because it can be long."""
+def read_selection(template: Json) -> Selection:
+    """Returns the node selection of a template. A caller should keep it, because long terms cost time."""
     affinity_path = ("spec", "affinity", "nodeAffinity", REQUIRED)
     terms = get(template, (*affinity_path, "nodeSelectorTerms"))
     expressions = tuple(map(_by_key, maps_at(terms, ()))) if isinstance(terms, list) and terms else None
@@ -97,7 +97,7 @@ def _by_key(term: Json) -> Mapping[str, Sequence[Json]]:
 
 
 def chosen_types(choice: Selection, labels: Sequence[str]) -> Collection[str]:
-    """Returns the instance types that a pod's selector or affinity names; none if any type is permitted."""
+    """Returns the instance types that a pod's selector or affinity names; empty if any type is permitted."""
     types = [value for label in labels if isinstance(value := choice.selector.get(label), str)]
     lists = ([*chain(*(values_of(term.get(label, ())) for label in labels))] for term in choice.terms or ())
     alternatives = [types] if types else [*lists]
@@ -146,7 +146,7 @@ def is_glob(text: str) -> bool:
 def matches(text: str, patterns: tuple[str, ...]) -> bool:
     """Returns whether a text matches one of the patterns. ``*`` and ``?`` are wildcards, as in file names.
 
-    A pattern that begins with ``!`` excludes texts. If all patterns do, every other text matches.
+    A pattern that begins with ``!`` excludes texts. If all patterns exclude texts, every other text matches.
     """
     return (_cached_matches if len(text) < 64 else _matches)(text, patterns)  # noqa: PLR2004
 

@@ -1,6 +1,6 @@
 """Reads and changes JSON trees. A change returns a new tree that shares all unchanged parts with the old one.
 
-This makes comparison cheap: the unchanged parts of two trees are the same objects (``is``).
+Sharing makes comparison cheap: the unchanged parts of two trees are the same objects (``is``).
 """
 
 import hashlib
@@ -150,7 +150,7 @@ def canonical(value: Json) -> str:
     """Returns a value as JSON with sorted keys, so that equal values have equal texts."""
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode("utf-8", "surrogatepass")
-    except orjson.JSONEncodeError:  # as for `try_dumps`
+    except orjson.JSONEncodeError:  # see `try_dumps`
         return _CANONICAL.encode(value)
 
 

@@ -1,1 +1,1 @@
-"""Previews: a dry run of the cluster's engine, for people and tools."""
+"""Shows people and tools what the webhook would do to an object: a dry run of the engine."""

@@ -18,25 +18,25 @@ HEADERS: Final = {
 }
 
 
-def guard(blueprint: Blueprint, allowed_hosts: Sequence[str] = ()) -> None:
-    """Makes an app deny requests with foreign hosts and cross-site POSTs (403), and send `HEADERS`."""
+def protect(blueprint: Blueprint, allowed_hosts: Sequence[str] = ()) -> None:
+    """Makes an app deny requests for other hosts and cross-site POSTs (403), and send `HEADERS`."""
     blueprint.before_app_request(partial(refuse, allowed_hosts))
     blueprint.after_app_request(with_headers)
 
 
 def refuse(allowed_hosts: Sequence[str]) -> None:
     """Denies a request that a page of another site may have caused."""
-    if not is_allowed(request.headers.get("Host", ""), allowed_hosts):
+    if not is_allowed_host(request.headers.get("Host", ""), allowed_hosts):
         abort(403, "this host name is not allowed; --allowed-host NAME allows it")
     site, origin = request.headers.get("Sec-Fetch-Site"), request.headers.get("Origin")
     # A proxy may change Host, so Origin is checked only if the browser does not send Sec-Fetch-Site.
     differs = origin is not None and origin.partition("://")[2].lower() != request.host.lower()
     is_foreign = site in {"cross-site", "same-site"} if site else differs
     if request.method == "POST" and is_foreign:
-        abort(403, "a page of another site may not request a preview")
+        abort(403, "a page of another site must not request a preview")
 
 
-def is_allowed(host: str, allowed_hosts: Sequence[str]) -> bool:
+def is_allowed_host(host: str, allowed_hosts: Sequence[str]) -> bool:
     """Returns whether a Host header has an IP address, localhost, or an allowed name."""
     try:
         name = (urlsplit(f"//{host}").hostname or "").rstrip(".")

@@ -20,7 +20,7 @@ from webhook.rules.source import TableSource
 Ask = Callable[[bytes], dict[str, Any]]
 """A function that returns the placement program's answer to a question."""
 PARAMETERS: Final = ("namespace", "default-namespace")
-"""The parameters of a query, which mean the same as for previews."""
+"""The parameters of a query, with the same meaning as in queries for previews."""
 TYPES: Final = ("application/json", "text/plain")
 TIMEOUT_SECONDS: Final = 5.0
 _ORDINALS: Final = ("first", "second", "third", "fourth", "fifth")
@@ -90,7 +90,7 @@ def question_of(previews: Sequence[Preview]) -> str:
 
 
 def fit(source: TableSource, ask: Ask | None) -> Response:
-    """Returns whether a job would start now; if not, its position in the queue, and when it may start.
+    """Returns the response: whether a job would start now and, if not, when it may start.
 
     ``ask`` is None if the installation has no placement program that answers.
     """
@@ -100,7 +100,7 @@ def fit(source: TableSource, ask: Ask | None) -> Response:
         abort(404, "this installation does not answer what fits: install the chart with the value fit: true")
     texts = texts_of()
     if "old" in texts:
-        message = "the form has old, and a job that would be created has no stored object: leave it out"
+        message = "the form has the part old, but a job that is not created has no stored object: remove old"
         raise ParameterError("invalid-form", message)
     size = sum(map(len, texts.values()))
     status, text = source.work(size, answer, texts, {"pods": True, **options}, question_of)
@@ -125,7 +125,7 @@ def fit(source: TableSource, ask: Ask | None) -> Response:
 
 
 def sentence(body: dict[str, Any]) -> str:
-    """Returns whether a job would start now; if not, its position in the queue, and when it may start."""
+    """Returns the sentence of an answer: where the job fits, or its position in the queue and its start."""
     if body["fits"]:
         return f"fits now on {', '.join(body['units'])}"
     if body["position"] is None:

@@ -15,7 +15,7 @@ FAILURES: Final = ("unreadable", "refused", "not placed")
 """The subjects of findings that fail a case; the others are "warning", "hint", "note" and "change"."""
 
 COMMANDS: Final = {**dict.fromkeys(FAILURES, "error"), "change": "notice"}
-"""GitHub's workflow command for each subject of a finding; for a subject that is missing, it is a warning."""
+"""GitHub's workflow command for each subject of a finding; for all other subjects, the command is warning."""
 
 
 def as_yaml(previews: Iterable[Preview]) -> str:
@@ -43,7 +43,7 @@ def as_patch(previews: Iterable[Preview]) -> str:
 class Finding(NamedTuple):
     """A message with the line and the subject that it is about."""
 
-    about: str
+    subject: str
     line: int
     text: str
 
@@ -57,9 +57,9 @@ class Case(NamedTuple):
     findings: list[Finding]
     skipped: str = ""
 
-    def about(self, *subjects: str) -> list[Finding]:
+    def findings_on(self, *subjects: str) -> list[Finding]:
         """Returns the findings about one of the subjects."""
-        return [finding for finding in self.findings if finding.about in subjects]
+        return [finding for finding in self.findings if finding.subject in subjects]
 
 
 def case_of(preview: Preview, *, must_place: bool) -> Case:
@@ -76,7 +76,7 @@ def case_of(preview: Preview, *, must_place: bool) -> Case:
     return Case(file, line, preview.run.title, findings, "" if is_placed or item["patch"] else item["reason"])
 
 
-def unreadable(file: str, line: int, text: str) -> Case:
+def unreadable_case(file: str, line: int, text: str) -> Case:
     """Returns the case of a file that cannot be read."""
     return Case(file, line, "cannot be read", [Finding("unreadable", line, text)])
 
@@ -104,9 +104,9 @@ def as_junit(cases: Sequence[Case]) -> str:
     """Returns a JUnit report with a test case for each document; documents that are not jobs are skipped."""
     tests = [testcase(case.file, case.line, case.title) for case in cases]
     for test, case in zip(tests, cases, strict=True):
-        if failures := case.about(*FAILURES):
-            name = "error" if failures[0].about == "unreadable" else "failure"
-            SubElement(test, name, type=failures[0].about, message=printable(failures[0].text))
+        if failures := case.findings_on(*FAILURES):
+            name = "error" if failures[0].subject == "unreadable" else "failure"
+            SubElement(test, name, type=failures[0].subject, message=printable(failures[0].text))
         elif case.skipped:
             SubElement(test, "skipped", message=printable(case.skipped))
         if case.findings:

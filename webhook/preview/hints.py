@@ -1,4 +1,4 @@
-"""Finds probable mistakes in an object: misspelt names, values that the API server refuses, and templates."""
+"""Finds probable mistakes in an object: misspelt names, refused values and unrendered templates."""
 
 import json
 import re
@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from common.pointers import field_name
 from common.texts import nearest
-from webhook.documents.reader import missing_key
-from webhook.documents.templates import unrendered
+from webhook.documents.reader import describe_missing_key
+from webhook.documents.templates import describe_template
 from webhook.engine.messages import MOST_MESSAGES
 from webhook.engine.reading import kind_of
-from webhook.objects.paths import ObjectPath, Select
+from webhook.objects.paths import ElementSelector, ObjectPath
 from webhook.objects.tree import Json, Path, get, shown, walk
 from webhook.rows.table import Table
 from webhook.rows.workloads import Workload
@@ -46,13 +46,13 @@ Schema = dict[str, Any]
 """A part of a JSON Schema, with the keywords ``properties``, ``items`` and ``$ref``."""
 
 
-def hints(table: Table, obj: Json) -> Iterator[tuple[Path, str]]:
+def find_hints(table: Table, obj: Json) -> Iterator[tuple[Path, str]]:
     """Yields the path and a message for each kind and field that is probably misspelt.
 
     The known names are those in pod templates, and those of fields in rows of workloads. A name is probably
     misspelt if it is unknown, and similar to a known name that the object does not have.
     """
-    if message := missing_key(obj, "apiVersion"):
+    if message := describe_missing_key(obj, "apiVersion"):
         yield (), message
         return
     kind = kind_of(obj)
@@ -67,8 +67,8 @@ def hints(table: Table, obj: Json) -> Iterator[tuple[Path, str]]:
         yield from _misspelt_fields(obj, _known_fields(rows), ())
 
 
-def refusals(table: Table, obj: Json, denials: Sequence[str] = ()) -> Iterator[str]:
-    """Yields a message for each value that the API server will refuse, or that is not a rendered template."""
+def find_refusals(table: Table, obj: Json, denials: Sequence[str] = ()) -> Iterator[str]:
+    """Yields a message for each value that the API server will refuse, or that is an unrendered template."""
     kind = kind_of(obj)
     rows = table.workloads_of(kind)
     paths = {path for row in rows for group in row.groups for path in group.template.find_all(obj)}
@@ -83,8 +83,8 @@ def refusals(table: Table, obj: Json, denials: Sequence[str] = ()) -> Iterator[s
     for field_path, reason in wrong_fields:
         if not any(field_name(field_path) in denial for denial in denials):
             messages[field_path] = f"the API server refuses {field_name(field_path)}: {reason}"
-    # If a value has two messages, that of `unfinished` is the more precise one.
-    yield from (messages | dict(unfinished(obj, is_job=bool(rows)))).values()
+    # If a value has two messages, that of `find_unfinished` is the more precise one.
+    yield from (messages | dict(find_unfinished(obj, is_job=bool(rows)))).values()
 
 
 def _fields_of_wrong_type(obj: Json, templates: Collection[Path]) -> Iterator[tuple[Path, str]]:
@@ -99,12 +99,12 @@ def _is_within(path: Path, templates: Collection[Path]) -> bool:
     return any(template and path[: len(template)] == template for template in templates)
 
 
-def unfinished(obj: Json, *, is_job: bool) -> Iterator[tuple[Path, str]]:
-    """Yields values that must be texts and are not, and values that are templates and not rendered."""
+def find_unfinished(obj: Json, *, is_job: bool) -> Iterator[tuple[Path, str]]:
+    """Yields values that must be texts and are not, and values that are unrendered templates."""
     for path, value in walk(obj):
         is_checked = (is_job or path[:1] == ("metadata",)) and not PROGRAM_FIELDS.intersection(path)
         must_be_text = path[-3:-1] in TEXT_MAPS or (path[-3:-2], path[-1:]) == (("env",), ("value",))
-        if isinstance(value, str) and is_checked and (template := unrendered(value, is_value=True)):
+        if isinstance(value, str) and is_checked and (template := describe_template(value, is_value=True)):
             yield path, f"{template}: {field_name(path)} is {shown(value, 40)}"
         elif must_be_text and isinstance(path[-1], str) and not isinstance(value, str | None):
             reason = f"{shown(value)} is not text; quote it, as in {json.dumps(shown(value))}"
@@ -148,6 +148,6 @@ def _schema_at(schema: Schema, path: ObjectPath) -> Schema:
     for part in path.parts:
         if "$ref" in schema:
             break
-        parts = schema if isinstance(part, Select) else schema.setdefault("properties", {})
-        schema = parts.setdefault("items" if isinstance(part, Select) else part, {})
+        parts = schema if isinstance(part, ElementSelector) else schema.setdefault("properties", {})
+        schema = parts.setdefault("items" if isinstance(part, ElementSelector) else part, {})
     return schema

@@ -17,7 +17,7 @@ from common.times import time_of
 from webhook import limits
 from webhook.documents import DocumentError, read_documents
 from webhook.preview.report import Preview
-from webhook.preview.run import EMPTY, preview
+from webhook.preview.run import NO_OBJECTS, preview
 from webhook.rows.table import Table
 
 MOST_SHOWN: Final = 60
@@ -133,7 +133,7 @@ def answer(
         items = preview(table, documents, **options)
     except DocumentError as error:
         return 400, str(error)
-    return (200, render(items)) if items else (400, EMPTY)
+    return (200, render(items)) if items else (400, NO_OBJECTS)
 
 
 TOO_LONG: Final = f"the documents have more than {limits.PREVIEW} bytes, the maximum: split the documents"

@@ -17,12 +17,12 @@ MOST_LINES: Final = 20_000
 """Maximum number of compared lines. They take half a second, and the time grows with the square."""
 
 
-def unified(before: Json, after: Json, source: str = "", target: str = "") -> str:
+def diff_as_yaml(before: Json, after: Json, source: str = "", target: str = "") -> str:
     """Returns a unified diff of two objects as YAML with abridged texts; empty if the objects are equal."""
-    return _unified(dump_yaml(abridged(before)), dump_yaml(abridged(after)), source, target)
+    return _diff_texts(dump_yaml(abridged(before)), dump_yaml(abridged(after)), source, target)
 
 
-def _unified(before: str, after: str, source: str = "", target: str = "") -> str:
+def _diff_texts(before: str, after: str, source: str = "", target: str = "") -> str:
     old, new = (text.splitlines(keepends=True) for text in (before, after))
     if old != new and max(len(old), len(new)) > MOST_LINES:
         text = f"{len(new)} lines are not compared, as {MOST_LINES} is the maximum: -o yaml shows them"
@@ -37,7 +37,7 @@ def diff_lines(item: Preview) -> Iterator[tuple[str, str, str]]:
     """
     before, after = (dump_yaml(abridged(obj)) for obj in (item.run.object, item.run.outcome.after))
     rule_of_line, number = _rule_of_line(item, after), 0
-    for text in _unified(before, after).splitlines()[2:]:
+    for text in _diff_texts(before, after).splitlines()[2:]:
         if header := re.match(r"@@ -\S+ \+(\d+)\S* @@ ?(.*)", text):
             number = int(header[1])
             yield "@", header[2] or f"line {number}", ""

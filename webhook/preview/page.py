@@ -66,11 +66,11 @@ def as_items(previews: Iterable[Preview], first: int) -> str:
     items, keys = list(previews), ("verdict", "sentence", "warnings", "hints", "notes")
     views = [{"title": printable(item.run.title)} | {key: item.report[key] for key in keys} for item in items]
     for item, view in list(zip(items, views, strict=True))[first : first + MOST_WITH_CHANGES]:
-        view.update(changes(item))
+        view.update(changes_view(item))
     return json.dumps({"items": views, "totals": totals(items) if len(items) > 1 else ""})
 
 
-def changes(item: Preview) -> dict[str, Any]:
+def changes_view(item: Preview) -> dict[str, Any]:
     """Returns the parts of a preview that the page shows together with the changes."""
     place = item.place
     return {

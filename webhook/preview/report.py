@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from common.pointers import path_of
 from contract.place import Place
-from webhook.engine.changes import changes
-from webhook.engine.outcome import Outcome, OutcomeKind, RuleOutcome, State
+from webhook.engine.changes import find_changes
+from webhook.engine.outcome import Outcome, OutcomeKind, RuleOutcome, RuleState
 from webhook.objects.tree import get
 from webhook.preview.sentence import DryRun, judge
 from webhook.rows.policies import Mode
@@ -70,7 +70,7 @@ class Preview:
         return max([document.line, *map(document.line_of, map(path_of, _FIELDS.findall(text)))])
 
 
-def report(
+def build_preview(
     run: DryRun,
     notes: Iterable[str],
     hints: Mapping[str, int],
@@ -80,7 +80,7 @@ def report(
 ) -> Preview:
     """Returns the preview of an object and its Pods. The values of ``hints`` are lines."""
     table, document, namespace, obj, outcome, stored, *_ = run
-    pod_previews = [report(pod, (), {}, None, all_rules=all_rules) for pod in pods or ()]
+    pod_previews = [build_preview(pod, (), {}, None, all_rules=all_rules) for pod in pods or ()]
     verdict, sentence, place = judge(run)
     names = {key: obj.get(key) for key in ("apiVersion", "kind")}
     names |= {key: get(obj, ("metadata", key)) for key in ("name", "generateName")}
@@ -100,7 +100,7 @@ def report(
         "job": {"id": facts["job"]} | {key: facts[key] for key in FACTS} | numbers if numbers else None,
         "changes": [
             change._asdict() | {"rule": change.rule and _rule_source(table, change.rule, "add")}
-            for change in changes(obj, outcome.after, outcome.setters)
+            for change in find_changes(obj, outcome.after, outcome.rules_by_path)
         ],
         "rules": list(_rules(table, outcome, all_rules=all_rules)),
         "warnings": list(outcome.warnings),
@@ -155,7 +155,7 @@ def _rules(table: Table, outcome: Outcome, *, all_rules: bool) -> Iterator[dict[
         row = rows.get(rule.name) or (_not_evaluated(rule, outcome) if all_rules else None)
         if row and (all_rules or rule.match.candidate in {None, is_candidate}):
             condition = "match" if rule.mode is Mode.ENFORCE else "mode"
-            key = "add" if row.state is State.FIRED else condition
+            key = "add" if row.state is RuleState.FIRED else condition
             yield row._asdict() | _rule_source(table, rule.name, key)
 
 
@@ -167,4 +167,4 @@ def _not_evaluated(rule: Rule, outcome: Outcome) -> RuleOutcome:
     elif outcome.rules:
         kinds = f"{' or '.join(rule.match.workload)}, " if rule.match.workload else ""
         reason = f"it is for {kinds}role {rule.match.role}; this is a {outcome.facts['workload']}"
-    return RuleOutcome(rule.name, State.SKIPPED, reason)
+    return RuleOutcome(rule.name, RuleState.SKIPPED, reason)

@@ -19,8 +19,8 @@ from webhook.engine.outcome import JobError
 from webhook.engine.pods import pods_of
 from webhook.engine.reading import kind_of, read_job
 from webhook.objects.tree import Json, WrongTypeError, get
-from webhook.preview.hints import hints, refusals
-from webhook.preview.report import Preview, report
+from webhook.preview.hints import find_hints, find_refusals
+from webhook.preview.report import Preview, build_preview
 from webhook.preview.sent import SYSTEM_NAMESPACES, creates_jobs_note, not_sent_note, system_outcome
 from webhook.preview.sentence import DryRun, Share
 from webhook.rows.table import Table
@@ -28,12 +28,12 @@ from webhook.rows.table import Table
 _PROGRESS_PODS = 2000
 """Number of Pods after which progress is reported again. Their evaluation takes less than a second."""
 
-EMPTY: Final = "there are no objects"
+NO_OBJECTS: Final = "there are no objects"
 """The error message for a text without documents."""
 
 UID: Final = "preview"
-"""Replaces the uid of a review, because a preview has no review. By the uid, the engine distinguishes jobs
-without a name."""
+"""Replaces the uid of a review, because a preview has no review. The engine distinguishes jobs
+without a name by the uid."""
 
 
 def preview(  # noqa: PLR0913 - the options of the command
@@ -56,13 +56,13 @@ def preview(  # noqa: PLR0913 - the options of the command
     Args:
         table: The rule table.
         documents: The documents of files.
-        namespace: The user's ``--namespace``. Documents that name a namespace must name this one.
+        namespace: The user's ``--namespace``. A document with another namespace is refused.
         now: The Unix time at which the objects would be created. The default is infinitely late, so
             every policy that has an end date has ended.
         all_rules: Whether the report also lists rules that are for other kinds, roles or faults.
         old: The stored objects that the documents update; None if the documents create objects.
         pods: Whether to evaluate the Pods of the documents, too.
-        default_namespace: Without ``namespace``, the namespace of documents that name none.
+        default_namespace: The namespace of documents without one, if ``namespace`` is None.
         most_pods: Maximum number of Pods of all documents; None means no limit.
         report_progress: A function that receives a line of text from time to time.
 
@@ -80,7 +80,7 @@ def preview(  # noqa: PLR0913 - the options of the command
         stored = None if old is None else _stored(item, _identity(item, object_namespace), stored_objects)
         outcome = admit(table, Request(obj, object_namespace, UID, now=now, explain=True), stored)
         check_patch(obj, outcome)
-        line_of_hint = {cut(text): item.line_of(path) for path, text in hints(table, obj)}
+        line_of_hint = {cut(text): item.line_of(path) for path, text in find_hints(table, obj)}
         note = not_sent_note(obj, object_namespace, outcome)
         # A hint says that the kind is probably misspelt. A note on such a kind would mislead.
         if not line_of_hint:
@@ -88,13 +88,13 @@ def preview(  # noqa: PLR0913 - the options of the command
         if note and object_namespace in SYSTEM_NAMESPACES:
             outcome = system_outcome(outcome, obj, object_namespace)
         # The API server would refuse these fields before it calls the webhook; a preview warns about them.
-        messages = messages_of("invalid-field", refusals(table, obj, outcome.denials))
+        messages = messages_of("invalid-field", find_refusals(table, obj, outcome.denials))
         outcome = replace(outcome, warnings=limit_messages([*outcome.warnings, *messages]))
         hint = _misspelt_resource_hint(item, outcome)
         run = DryRun(table, item, object_namespace, obj, outcome, stored, hint)
         evaluated, notes = _pods(run, now, pod_budget, report_progress) if pods else (None, ())
         notes = (note, *notes) if note else notes
-        previews.append(report(run, notes, line_of_hint, evaluated, all_rules=all_rules))
+        previews.append(build_preview(run, notes, line_of_hint, evaluated, all_rules=all_rules))
     return previews
 
 
@@ -148,7 +148,7 @@ def _created_pods(run: DryRun) -> tuple[Iterable[tuple[str, int, int, Json]], tu
         return (), ()
     group_name = job.workload.group
     are_created_later = any(group.index and not group.is_numbered for group in job.groups)
-    notes = [f"these are the Pods of the first {group_name}; each {group_name} has equal ones"] * bool(
+    notes = [f"these are the Pods of the first {group_name}; each {group_name} has equal Pods"] * bool(
         group_name
     )
     notes += ["its Pods do not all exist at once: their numbers may differ from these"] * are_created_later

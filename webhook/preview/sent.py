@@ -49,7 +49,7 @@ def creates_jobs_note(table: Table, obj: Json) -> str | None:
     if table.workloads_of(kind) or devices.isdisjoint(resources):
         return None
     return cut(
-        f"{kind} is not a workload: the webhook receives the Jobs or Pods that it creates, so preview those"
+        f"{kind} is not a workload: the webhook receives the Jobs or Pods that it creates, so preview them"
     )
 
 

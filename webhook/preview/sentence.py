@@ -17,7 +17,7 @@ from webhook.preview.sent import chart_value, not_sent_note
 from webhook.rows.families import Unit
 from webhook.rows.table import Table
 
-PLACE: Final = ("metadata", "annotations", keys.PLACE)
+PLACE_PATH: Final = ("metadata", "annotations", keys.PLACE)
 TOPOLOGIES: Final = ("required-topology", "slice-required-topology", "slice-size", "group-name")
 """The annotations of templates that request a topology from Kueue."""
 END_CONDITIONS: Final = {"Succeeded", "Failed", "Complete", "Completed"}
@@ -82,7 +82,7 @@ def judge(run: DryRun) -> tuple[JobVerdict, str, Place | None]:
     """
     outcome, place = run.outcome, None
     if outcome.kind is OutcomeKind.REFUSED:
-        verdict, text = JobVerdict.REFUSED, f"{_condition(run, outcome)}{'; '.join(outcome.denials)}"
+        verdict, text = JobVerdict.REFUSED, f"{_chart_condition(run, outcome)}{'; '.join(outcome.denials)}"
     elif _has_ended(run):
         verdict, text = JobVerdict.NOT_PLACED, "the job has ended"
     elif outcome.unplaced:
@@ -120,7 +120,7 @@ def _nodes_text(run: DryRun, outcome: Outcome, place: Place) -> str:
     no_group = ", of which there is none now" if get(run.object, ("spec", "replicas")) == 0 else ""
     per_group = f"each group{no_group}: " if place.group else ""
     noun = "Pod" if len(templates) > 1 else "worker"
-    workers = f"{_condition(run, outcome)}{per_group}{count_text(place.workers, noun)}"
+    workers = f"{_chart_condition(run, outcome)}{per_group}{count_text(place.workers, noun)}"
     path = ("spec", "affinity", "podAntiAffinity", REQUIRED)
     all_terms = (term for template in templates for term in maps_at(template, path))
     terms = [term for term in all_terms if "mismatchLabelKeys" not in term]
@@ -145,7 +145,7 @@ def _nodes_text(run: DryRun, outcome: Outcome, place: Place) -> str:
     return f"{workers} in blocks of {place.size} on {blocks} {plural}{sharing}"
 
 
-def _condition(run: DryRun, outcome: Outcome) -> str:
+def _chart_condition(run: DryRun, outcome: Outcome) -> str:
     """Returns the chart's value on which an outcome depends, as an if-clause, or an empty text."""
     value = chart_value(run.object) if not_sent_note(run.object, run.namespace, outcome) else None
     return f"if the chart has the value {value}, " if value else ""
@@ -216,9 +216,9 @@ def _names_node(run: DryRun, templates: list[Json]) -> bool:
 
 
 def _templates(run: DryRun, outcome: Outcome) -> list[Json]:
-    """Returns the templates with a placement annotation, of the stored object if its Pods exist already."""
+    """Returns the templates that have a placement annotation. If the Pods exist, reads the stored object."""
     obj = run.stored if outcome.has_pods else outcome.after
-    return [get(obj, path[:-3]) for path, _ in walk(obj) if path[-3:] == PLACE]
+    return [get(obj, path[:-3]) for path, _ in walk(obj) if path[-3:] == PLACE_PATH]
 
 
 def _place(run: DryRun, outcome: Outcome) -> Place | None:
@@ -227,13 +227,13 @@ def _place(run: DryRun, outcome: Outcome) -> Place | None:
     If a block may straddle, the result has blocks of one worker. The annotation of a new job without a shape
     is ignored, because the webhook did not write it.
     """
-    has_older = run.stored is not None or _is_pod(run)
-    is_kept = has_older and outcome.kind in {OutcomeKind.CHANGED, OutcomeKind.UNCHANGED}
+    may_have_older_place = run.stored is not None or _is_pod(run)
+    is_kept = may_have_older_place and outcome.kind in {OutcomeKind.CHANGED, OutcomeKind.UNCHANGED}
     templates = _templates(run, outcome)
     if not (templates and (is_kept or "shape" in outcome.facts)) or _names_node(run, templates):
         return None
     try:
-        place = parse(text_of(get(templates[0], PLACE)))
+        place = parse(text_of(get(templates[0], PLACE_PATH)))
     except ContractError:
         return None
     return place if _keeps_blocks_whole(run, place, templates) else replace(place, size=1)
@@ -247,7 +247,7 @@ def _keeps_blocks_whole(run: DryRun, place: Place, templates: list[Json]) -> boo
         is_together = _has_terms(templates, label, "podAffinity", *([REQUIRED] if is_one_block else []))
         return is_together and _has_terms(templates, label, "nodeAffinity", REQUIRED)
     if place.placer is Placer.KUEUE:
-        annotations = (map_at(template, PLACE[:2]) for template in templates)
+        annotations = (map_at(template, PLACE_PATH[:2]) for template in templates)
         topologies = [
             [values.get(f"kueue.x-k8s.io/podset-{key}") for key in TOPOLOGIES] for values in annotations
         ]

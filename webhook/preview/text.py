@@ -7,9 +7,9 @@ from typing import Any, Final
 from common.pointers import parse_pointer
 from common.texts import WIDTH, count_text, fold, printable
 from contract import keys
-from webhook.engine.outcome import State
+from webhook.engine.outcome import RuleState
 from webhook.objects.tree import shown, text_of, walk
-from webhook.preview.lines import unified
+from webhook.preview.lines import diff_as_yaml
 from webhook.preview.report import Preview
 from webhook.preview.sentence import JobVerdict
 
@@ -52,7 +52,7 @@ def details(item: Preview) -> str:
     """Returns a row for each detail that the sentence does not have: policy, shadow, messages and Pods."""
     rows = [(name, text) for name, text in _messages(item) if name != "refused"]
     for pod, similar in shown_pods(item.pods):
-        rules = ", ".join(rule["name"] for rule in pod.report["rules"] if rule["state"] is State.FIRED)
+        rules = ", ".join(rule["name"] for rule in pod.report["rules"] if rule["state"] is RuleState.FIRED)
         rows.append(("Pod", similar or f"{pod.run.share}: {pod.report['outcome']}{rules and f' by {rules}'}"))
         rows += [] if similar else pod.texts
     return "".join(row(name, text) for name, text in rows)
@@ -61,10 +61,10 @@ def details(item: Preview) -> str:
 def as_diff(item: Preview) -> str:
     """Returns the diffs of an object and its Pods, each with the diff that shadow mode prevents."""
     title, outcome = printable(f"{item.source} ({item.run.title})"), item.run.outcome
-    diffs = [unified(item.run.object, outcome.after, title, AFTER)]
+    diffs = [diff_as_yaml(item.run.object, outcome.after, title, AFTER)]
     if outcome.enforced:
-        enforced = outcome.enforced.after
-        diffs += [unified(outcome.after, enforced, f"{title} {AFTER}", "if what is in shadow were enforced")]
+        enforced, target = outcome.enforced.after, "if what is in shadow were enforced"
+        diffs += [diff_as_yaml(outcome.after, enforced, f"{title} {AFTER}", target)]
     pods = [pod for pod, similar in shown_pods(item.pods) if not similar]
     return "".join([*map(_cut, diffs), *map(as_diff, pods)])
 
@@ -97,8 +97,8 @@ def _explained(preview: Preview) -> Iterator[str]:
     fields: dict[str, list[str]] = {}
     for change in item["changes"]:
         fields.setdefault(change["rule"]["name"] if change["rule"] else "", []).append(_field(change))
-    rules = (rule for rule in item["rules"] if preview.all_rules or rule["state"] is not State.SKIPPED)
-    for rule in sorted(rules, key=lambda rule: rule["state"] is not State.FIRED):
+    rules = (rule for rule in item["rules"] if preview.all_rules or rule["state"] is not RuleState.SKIPPED)
+    for rule in sorted(rules, key=lambda rule: rule["state"] is not RuleState.FIRED):
         place = " ({file}:{line})".format(**rule["source"]) if rule["source"] else ""
         yield row(rule["state"], f"{rule['name']}{place}: {rule['why']}")
         yield from fields.get(rule["name"], ())
@@ -117,7 +117,7 @@ def _field(change: Mapping[str, Any]) -> str:
 
 
 def shown_pods(pods: Iterable[Preview]) -> Iterator[tuple[Preview, str]]:
-    """Yields Pods that differ, each with an empty text, and again with a line on similar ones."""
+    """Yields the first of similar Pods with an empty text, and again with a line about the other Pods."""
     runs: list[list[tuple[Preview, Mapping[Any, str]]]] = []
     for pod in pods:
         texts = _texts(pod)

@@ -10,7 +10,7 @@ from typing import Final
 from flask import Blueprint, Response, abort, request
 
 from common.output import clean
-from webhook.preview.browser import guard
+from webhook.preview.browser import protect
 from webhook.preview.fit import Ask, fit
 from webhook.preview.formats import FORMATS, WITHOUT_PODS
 from webhook.preview.inputs import ParameterError, accepted_type, answer, openapi, read_query, texts_of
@@ -36,7 +36,7 @@ MEDIA_TYPES: Final = {form: media_type for media_type, form in TYPES.items()}
 def preview_blueprint(
     source: TableSource, allowed_hosts: Sequence[str] = (), ask: Ask | None = None
 ) -> Blueprint:
-    """Returns the page, ``POST /v1/preview``, ``POST /v1/fit`` and ``/v1/openapi.json``.
+    """Returns the blueprint of the page, ``POST /v1/preview``, ``POST /v1/fit`` and ``/v1/openapi.json``.
 
     Args:
         source: The rule table.
@@ -44,7 +44,7 @@ def preview_blueprint(
         ask: Asks the placement program; None if ``/v1/fit`` is off.
     """
     blueprint = Blueprint("preview", __name__, template_folder="templates", static_folder="static")
-    guard(blueprint, allowed_hosts)
+    protect(blueprint, allowed_hosts)
     blueprint.add_url_rule("/", "page", partial(page, source), methods=["GET", "POST"])
     blueprint.add_url_rule("/v1/preview", "preview", partial(show, source), methods=["POST"])
     blueprint.add_url_rule("/v1/fit", "fit", partial(fit, source, ask), methods=["POST"])

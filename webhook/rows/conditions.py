@@ -41,10 +41,10 @@ from webhook.rows.written import (
 
 T = TypeVar("T")
 PLACER_NAMES: Mapping[str, str] = {Placer.SCHEDULER: "the scheduler", Placer.WHOLE_JOB: "whole-job admission"}
-Devices = Literal["configured", "claimed", "requested", "shared", "unknown", "none", "mixed", "some"]
 NotDevices = Literal[
     "!configured", "!claimed", "!requested", "!shared", "!unknown", "!none", "!mixed", "!some"
 ]
+Devices = Literal["configured", "claimed", "requested", "shared", "unknown", "none", "mixed", "some"]
 """How a job's workers get their devices.
 
 configured: by a device claim for which the table has a node config; claimed: by other device claims;
@@ -53,7 +53,7 @@ only by shared claims; none: not at all. If the templates of the job differ, it 
 such as a launcher, has no devices, and some otherwise."""
 
 
-NAMESPACE = "kubernetes.io/metadata.name"
+NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 """The label that every namespace has. Its value is the name of the namespace."""
 
 
@@ -71,7 +71,7 @@ class Group(Protocol):
     @property
     def selection(self) -> Selection: ...
 
-    def unsupported(self, resources: Sequence[str]) -> Mapping[str, str]: ...
+    def find_unsupported_request(self, resources: Sequence[str]) -> Mapping[str, str]: ...
 
 
 class Job(Protocol):
@@ -122,10 +122,10 @@ class Condition(Generic[T]):
         if isinstance(values[0], Mapping):
             return [" or ".join(map(_shorten_patterns, values))]
         if isinstance(self.value, tuple):
-            return [f"{key} {one_of(self.value)}"]
+            return [f"{key} {join_bar(self.value)}"]
         return [key if self.value else f"not {key}"]
 
-    def unreachable(self, _: Scope) -> Iterator[tuple[Path, str]]:
+    def explain_unreachable(self, _: Scope) -> Iterator[tuple[Path, str]]:
         """Yields reasons why no object can meet the condition, each with a path below the condition's key."""
         yield from ()
 
@@ -164,9 +164,9 @@ class FamilyName(JobCondition[tuple[str, ...]], written=Texts):
     def failure(self, job: Job) -> str | None:
         if self.allows(job.family.name):
             return None
-        return f"its machines are {job.family.name}, not {either(self.value)}"
+        return f"its machines are {job.family.name}, not {join_or(self.value)}"
 
-    def unreachable(self, scope: Scope) -> Iterator[tuple[Path, str]]:
+    def explain_unreachable(self, scope: Scope) -> Iterator[tuple[Path, str]]:
         names = [family.name for family in scope.families]
         if not any(map(self.allows, names)):
             yield (), f"unreachable: no family of the table has such a name; it has {', '.join(names)}"
@@ -192,10 +192,10 @@ class ShapeValues(JobCondition[Mapping[str, tuple[str, ...]]]):
             return f"a {job.workload.name} has no shape"
         for key, allowed in self.value.items():
             if not matches(fact := shape.fact(key), allowed):
-                return f"shape {shape.name} has {key} {fact}, not {either(allowed)}"
+                return f"shape {shape.name} has {key} {fact}, not {join_or(allowed)}"
         return None
 
-    def unreachable(self, scope: Scope) -> Iterator[tuple[Path, str]]:
+    def explain_unreachable(self, scope: Scope) -> Iterator[tuple[Path, str]]:
         has_sizes = any(row.takes_nodes for row in scope.workloads)
         if not has_sizes or all(map(self.mismatch, scope.shapes)):
             yield (), "unreachable: no shape of the table has these values"
@@ -208,14 +208,13 @@ class PlacedBy(JobCondition[tuple[Placer, ...]], written=Annotated[tuple[Placer,
         if job.placer in self.value:
             return None
         name, *other_names = (PLACER_NAMES.get(placer, placer) for placer in (job.placer or "", *self.value))
-        placement = f"placed by {name}" if name else "in no placed job"
-        return f"it is {placement}, not by {either(other_names)}"
+        return f"it is placed by {name or 'no placer'}, not by {join_or(other_names)}"
 
 
 class GetsDevices(
     JobCondition[tuple[str, ...]], written=Annotated[tuple[str, ...], one_or_more(Devices | NotDevices)]
 ):
-    """How workers get devices: configured (by claims with a nodeConfig), claimed (others), requested or none.
+    """How workers get devices: configured (claim with nodeConfig), claimed (other claim), requested or none.
 
     shared: in one of these ways, and also by claims that pods share; unknown: only by shared claims. If the
     templates differ: mixed if at most one pod has no devices, otherwise some. ``!none``: all except none.
@@ -224,7 +223,7 @@ class GetsDevices(
     def failure(self, job: Job) -> str | None:
         if matches(job.devices, self.value):
             return None
-        return f"the way in which its workers get devices is {job.devices}, not {either(self.value)}"
+        return f"the way in which its workers get devices is {job.devices}, not {join_or(self.value)}"
 
 
 class Numbered(JobCondition[bool], written=Flag):
@@ -272,7 +271,7 @@ class Image(TemplateCondition[tuple[str, ...]], written=Texts):
     def failure(self, group: Group, owner: str) -> str | None:
         if any(matches(text_of(item.get("image") or ""), self.value) for item in containers(group.template)):
             return None
-        return f"the {owner} has no image that is {either(self.value)}"
+        return f"the {owner} has no image that is {join_or(self.value)}"
 
 
 class InstanceType(TemplateCondition[tuple[str, ...]], written=Texts):
@@ -283,7 +282,7 @@ class InstanceType(TemplateCondition[tuple[str, ...]], written=Texts):
         if any(matches(name, self.value) for name in types):
             return None
         names = cut(" or ".join(types)) or "no instance type"
-        return f"the {owner} names {names}, not {either(self.value)}"
+        return f"the {owner} names {names}, not {join_or(self.value)}"
 
 
 class Excludes(TemplateCondition[Mapping[str, tuple[str, ...]]], written=SomePatterns):
@@ -294,7 +293,7 @@ class Excludes(TemplateCondition[Mapping[str, tuple[str, ...]]], written=SomePat
         for label, values in self.value.items() if selection.selector or selection.terms else ():
             if not admits(selection, {label: values}):
                 return None
-        return f"the {owner} does not leave out nodes with such {' or '.join(self.value)}"
+        return f"the {owner} does not exclude nodes with these values of {' or '.join(self.value)}"
 
 
 class InTemplate(
@@ -348,11 +347,11 @@ class UnsupportedCount(TemplateCondition[tuple[str, ...]], written=Texts):
     """The pod requests one of these resources in a number that deviceCounts does not permit."""
 
     def failure(self, group: Group, owner: str) -> str | None:
-        if group.unsupported(self.value):
+        if group.find_unsupported_request(self.value):
             return None
         return f"the {owner} requests only numbers of devices that its instance type supports"
 
-    def unreachable(self, scope: Scope) -> Iterator[tuple[Path, str]]:
+    def explain_unreachable(self, scope: Scope) -> Iterator[tuple[Path, str]]:
         if not scope.device_counts:
             yield (), "unreachable: the table has no deviceCounts"
 
@@ -369,7 +368,7 @@ class Workers(
         return f"it has {job.nodes} workers, not {' or '.join(map(str, self.value))}"
 
     def short_form(self, key: str) -> Iterable[str]:
-        return [f"{key} {one_of(map(str, self.value))}"]
+        return [f"{key} {join_bar(map(str, self.value))}"]
 
 
 class Fields(
@@ -388,11 +387,11 @@ class Fields(
                 return None
         return first_reason
 
-    def unreachable(self, scope: Scope) -> Iterator[tuple[Path, str]]:
+    def explain_unreachable(self, scope: Scope) -> Iterator[tuple[Path, str]]:
         for name in chain.from_iterable(self.value) if scope.workloads else ():
             if not any(name in row.fields for row in scope.workloads):
                 kinds = ", ".join(sorted(row.name for row in scope.workloads))
-                yield (name,), f"no workload it matches has a field {name!r}: {kinds}"
+                yield (name,), f"no workload that it matches has a field {name!r}: {kinds}"
 
 
 class Labels(ObjectCondition[Mapping[str, tuple[str, ...]]], written=SomePatterns):
@@ -409,7 +408,7 @@ class Labels(ObjectCondition[Mapping[str, tuple[str, ...]]], written=SomePattern
                 value = _find_deciding_value([*candidates.values()], allowed)
                 name = next((name for name in candidates if value and candidates[name] == value), key)
             if not matches(text_of(value), allowed):
-                return f"{self.kind} {name} is {shown(value, 40)}, not {either(allowed)}"
+                return f"{self.kind} {name} is {shown(value, 40)}, not {join_or(allowed)}"
         return None
 
 
@@ -428,7 +427,7 @@ class LabelSelector(ObjectCondition[Selector], written=Selector):
     def short_form(self, _: str) -> Iterable[str]:
         return [f"{item.key} {item}" for item in self.value.expressions]
 
-    def unreachable(self, _: Scope) -> Iterator[tuple[Path, str]]:
+    def explain_unreachable(self, _: Scope) -> Iterator[tuple[Path, str]]:
         for item in self.value.expressions:
             if bool(item.values) != (item.operator in {"In", "NotIn"}):
                 yield (), f"operator {item.operator} {'takes no' if item.values else 'needs'} values"
@@ -441,12 +440,12 @@ class NamespaceSelector(LabelSelector):
     """
 
     def failure(self, job: Job) -> str | None:
-        return self.value.mismatch({NAMESPACE: job.namespace})
+        return self.value.mismatch({NAMESPACE_LABEL: job.namespace})
 
-    def unreachable(self, scope: Scope) -> Iterator[tuple[Path, str]]:
-        yield from super().unreachable(scope)
-        if other_labels := [item.key for item in self.value.expressions if item.key != NAMESPACE]:
-            yield (), f"the webhook knows only the label {NAMESPACE}, not {either(other_labels)}"
+    def explain_unreachable(self, scope: Scope) -> Iterator[tuple[Path, str]]:
+        yield from super().explain_unreachable(scope)
+        if other_labels := [item.key for item in self.value.expressions if item.key != NAMESPACE_LABEL]:
+            yield (), f"the webhook knows only the label {NAMESPACE_LABEL}, not {join_or(other_labels)}"
 
 
 class Namespace(ObjectCondition[tuple[str, ...]], written=Texts):
@@ -455,16 +454,16 @@ class Namespace(ObjectCondition[tuple[str, ...]], written=Texts):
     def failure(self, job: Job) -> str | None:
         if matches(job.namespace, self.value):
             return None
-        return f"the namespace is {job.namespace}, not {either(self.value)}"
+        return f"the namespace is {job.namespace}, not {join_or(self.value)}"
 
 
 def _fill_patterns(patterns: tuple[str, ...], values: Mapping[str, Json]) -> tuple[str, ...]:
-    """Returns patterns with placeholders filled in; one for all texts if only empty lists are excluded."""
+    """Returns patterns with placeholders filled in; only ``*`` if the excluded lists are empty."""
     texts = tuple(fill_texts(patterns, values))
     are_exclusions = [text.startswith("!") for text in patterns]
     if all(are_exclusions):
         return texts or ("*",)
-    # If the lists of allowed texts are empty, no text is allowed. Exclusions alone would allow all others.
+    # If the lists of allowed texts are empty, no text is allowed. Exclusions alone would allow other texts.
     return texts if not all(text.startswith("!") for text in texts) else ()
 
 
@@ -483,7 +482,7 @@ def _find_deciding_value(values: Sequence[Json], patterns: tuple[str, ...]) -> J
 
 
 def _shorten_patterns(patterns: Mapping[object, Iterable[str]]) -> str:
-    return ", ".join(f"{key} {one_of(values)}" for key, values in patterns.items())
+    return ", ".join(f"{key} {join_bar(values)}" for key, values in patterns.items())
 
 
 def _find_mismatch(job: Job, name: str, allowed: tuple[str, ...]) -> str | None:
@@ -500,24 +499,24 @@ def _find_mismatch(job: Job, name: str, allowed: tuple[str, ...]) -> str | None:
 def mismatch(subject: str, text: str, allowed: tuple[str, ...], owner: str = "") -> str:
     """Returns the message that a field has a text that is not allowed."""
     short_text = cut(text) or '""'
-    return f"{subject}{owner and f' of the {owner}'} is {short_text}, not {either(allowed)}"
+    return f"{subject}{owner and f' of the {owner}'} is {short_text}, not {join_or(allowed)}"
 
 
 _WORD_OF_GLOB: Mapping[str, str] = {glob: word for word, glob in WORD_GLOBS.items()}
 
 
-def either(values: Iterable[str]) -> str:
+def join_or(values: Iterable[str]) -> str:
     """Returns texts for a sentence: ``a or b``."""
     return " or ".join([_WORD_OF_GLOB.get(value, value) for value in values])
 
 
-def one_of(values: Iterable[str]) -> str:
+def join_bar(values: Iterable[str]) -> str:
     """Returns texts for a short form: ``a|b``."""
     return "|".join([_WORD_OF_GLOB.get(value, value) for value in values])
 
 
-def ranges(numbers: Sequence[int]) -> str:
-    """Returns ascending numbers for a sentence: ``1, 4, 8 or 16``; consecutive ones become ``1 to 12``."""
+def describe_numbers(numbers: Sequence[int]) -> str:
+    """Returns ascending numbers for a sentence: ``1, 4, 8 or 16``, or ``1 to 12`` if they are consecutive."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][-1] + 1:

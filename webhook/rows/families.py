@@ -126,7 +126,7 @@ class Family(Row):
 
     @cached_property
     def device(self) -> tuple[str, int]:
-        """The name of the first resource in ``whole_node``, and its amount."""
+        """The name of the first resource in ``whole_node``, and its minimum."""
         name, amount = next(iter(self.whole_node.items()))
         return name, amount.at_least
 
@@ -138,7 +138,7 @@ class Family(Row):
 
     def fits(self, nodes: int) -> bool:
         """Returns whether a job with this number of nodes has a shape that does not refuse it."""
-        shape = next((shape for shape in self.shapes if shape.fit(nodes)), None)
+        shape = next((shape for shape in self.shapes if shape.find_config(nodes)), None)
         return shape is not None and not shape.deny
 
     def shape_of_job(self, shape: Shape, node_config: int) -> JobShape:

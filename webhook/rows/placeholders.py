@@ -26,22 +26,22 @@ OF_JOB: Final[dict[str, str]] = {
     "job.namespace": "namespace of the job",
     "job.id": "value of the job label: unique in the cluster, at most 63 characters",
     "job.workers": "number of workers, without a launcher that runs ranks",
-    "job.nodes": "number of nodes the job takes: its workers, and the launcher where it runs ranks",
-    "job.instanceType": "the instance type that the job chose, or the first of the table",
+    "job.nodes": "number of nodes the job takes: its workers, and the launcher if it runs ranks",
+    "job.instanceType": "the instance type that the job selects, or the first of its family",
     "job.clusterLabels": "labels by which its workers select nodes, and which the table does not know",
     "job.contradiction": "why no nodes can meet the requirements of its author and its shape",
     "job.peers": "a map of labels that, in the namespace, only the job's pods that take nodes have",
-    "job.groupLabels": "a list with the label that distinguishes an object's groups; no key if there is none",
+    "job.groupLabels": "a list with the label that separates an object's jobs; without a label, no key",
     "job.timeLimit": "value of the annotation ultraserver-webhook.io/time-limit",
     "job.onNodeFailure": "value of the annotation ultraserver-webhook.io/on-node-failure",
-    "job.place": "how the pods of a template are placed: the value of the annotation for it",
+    "job.place": "the placement annotation for the pods of a template",
     "family.name": "name of the family",
-    "family.resource": "the first resource of its whole node",
+    "family.resource": "the first resource in the family's wholeNode",
     "shape.name": "name of the shape",
     "shape.nodeConfig": "how many workers share a unit: the node config",
-    "shape.topologyKey": "topology key of the shape; only for rules whose shapes all have one",
+    "shape.topologyKey": "topology key of the shape; only for rules whose shapes all have a topology key",
 }
-"""Placeholders that any rule may use, with descriptions of their values: text, or the type that is named."""
+"""Placeholders that any rule may use, with descriptions. A value is text, if no type is named."""
 
 OF_ANNOTATIONS: Final = {"job.timeLimit": keys.TIME_LIMIT, "job.onNodeFailure": keys.ON_NODE_FAILURE}
 """Placeholders for annotations of the job, with the keys of the annotations."""
@@ -65,11 +65,11 @@ OF_ROLE: Final[dict[str, str]] = {
     "image": "image of the main container of the role's template",
     "container": "name of the main container of the role's template",
     "instanceType": "the first instance type of the table that the role's templates do not exclude",
-    "imagePullPolicy": "imagePullPolicy of the main container; its key is removed if that has none",
+    "imagePullPolicy": "imagePullPolicy of the main container; its key is removed if the container has none",
     "sshEnv": "a list of the main container's variables, if the container configures how mpirun calls ssh",
-    "sshEnvFrom": "envFrom of such a container",
-    "sshMounts": "volumeMounts of such a container",
-    "sshUnclear": "the ssh options in its command that cannot be read",
+    "sshEnvFrom": "envFrom of the main container, if it configures how mpirun calls ssh",
+    "sshMounts": "volumeMounts of the main container, if it configures how mpirun calls ssh",
+    "sshUnclear": "the ssh options in the main container's command that cannot be read",
 }
 """Placeholders for each role of a workload, such as ``$(worker.image)``; text unless they name a type."""
 
@@ -80,9 +80,9 @@ ROLE_MAPS: Final[dict[str, str]] = {
 """Placeholders for maps of each role: a map is a whole value. If the job has none, the key is removed."""
 
 SSH_LISTS: Final = frozenset({"sshEnv", "sshEnvFrom", "sshMounts"})
-SSH: Final = SSH_LISTS | {"sshUnclear"}
+SSH_NAMES: Final = SSH_LISTS | {"sshUnclear"}
 OF_CONTAINER: Final = frozenset({*OF_ROLE, *ROLE_MAPS} - {"instanceType"})
-"""The placeholders for a role that describe its main container; `SSH` is a part of them."""
+"""The placeholders for a role that describe its main container; `SSH_NAMES` is a part of them."""
 
 OF_POD: Final[dict[str, str]] = {
     "place.unit": "the node label whose value the nodes of a unit share",
@@ -101,7 +101,7 @@ OF_REQUEST: Final[dict[str, str]] = {
 OF_FAULT: Final[dict[str, str]] = {
     "fault.field": "the field",
     "fault.value": "the value of the field",
-    "fault.meant": "the value that was probably meant, or the largest possible one",
+    "fault.meant": "the value that was probably meant, or the largest possible value",
 }
 """Placeholders of rules that match ``fault``. All are text."""
 
@@ -149,7 +149,7 @@ def fill_texts(texts: Iterable[str], values: Mapping[str, Json]) -> Iterator[str
 
 
 Filler = Callable[[Mapping[str, Json]], Json]
-"""A function that returns a tree with its placeholders filled in. It gets the value of each placeholder."""
+"""A function that returns a tree with its placeholders filled in, from the values of placeholders."""
 
 
 def make_filler(node: Json) -> Filler | None:
@@ -200,7 +200,7 @@ def _fill(
             del new_nodes[parent][key]
     for list_index in changed_lists:
         items_by_name: dict[str | int, Json] = {}
-        for item in new_nodes[list_index]:  # of items with one name, the first stays, as in a merge
+        for item in new_nodes[list_index]:  # if names are equal, the first item stays, as in a merge
             name = (item.get("mountPath") or item.get("name")) if isinstance(item, dict) else None
             items_by_name.setdefault(name or len(items_by_name), item)
         parent, key = copies[list_index - 1]

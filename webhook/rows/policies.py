@@ -102,7 +102,7 @@ class Policy(Row):
         """Returns whether the policy has ended, and so applies to no object."""
         return self.until is not None and self.until <= now
 
-    def is_for(self, obj: Json) -> bool:
+    def matches_labels(self, obj: Json) -> bool:
         """Returns whether an object has the policy's labels. The namespace is not checked."""
         labels = map_at(obj, ("metadata", "labels")) if self.labels else {}
         return all(matches(text_of(labels.get(key, "")), allowed) for key, allowed in self.labels.items())
@@ -121,7 +121,7 @@ class Exclusions(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Modes:
+class ModeSet:
     """The modes for an object.
 
     Attributes:
@@ -132,10 +132,10 @@ class Modes:
     table: Mode
     rules: Mapping[str, Mode]
 
-    def replaced_by(self, policy: Policy) -> "Modes":
+    def replaced_by(self, policy: Policy) -> "ModeSet":
         """Returns these modes after a policy has replaced some of them."""
         rules = {name: policy.mode_of(name) or mode for name, mode in self.rules.items()}
-        return Modes(policy.mode or self.table, rules)
+        return ModeSet(policy.mode or self.table, rules)
 
     @cached_property
     def has_shadow(self) -> bool:
@@ -167,16 +167,16 @@ class Ruling:
     """
 
     policy: Policy
-    table_modes: Modes
+    table_modes: ModeSet
 
     @cached_property
-    def modes(self) -> Modes:
+    def modes(self) -> ModeSet:
         """The modes under the policy, which are computed for the first object."""
         return self.table_modes.replaced_by(self.policy)
 
 
-class Policies:
-    """The policies for a namespace. An index by label makes it cheap that most are not for an object."""
+class PolicyIndex:
+    """Finds the policy for an object of a namespace. An index by label makes other policies cheap."""
 
     def __init__(self, rulings: Sequence[Ruling], namespace: str) -> None:
         """Stores those policies that are for a namespace, in their order."""
@@ -203,6 +203,6 @@ class Policies:
                 indices += self._by_label.get((key, text_of(value)), ())
         rulings = (self._rulings[index] for index in sorted(indices))
         return next(
-            (ruling for ruling in rulings if not ruling.policy.has_ended(now) and ruling.policy.is_for(obj)),
+            (item for item in rulings if not item.policy.has_ended(now) and item.policy.matches_labels(obj)),
             None,
         )

@@ -103,7 +103,7 @@ class Shape(Row):
     warn: Words = None
     deny: Words = None
 
-    def fit(self, nodes: int, config: int | None = None) -> int | None:
+    def find_config(self, nodes: int, config: int | None = None) -> int | None:
         """Returns the node config for a job with this number of nodes; None if the shape does not fit."""
         configs = self.node_config
         if nodes not in self.workers:

@@ -17,7 +17,7 @@ from webhook.rows import conditions
 from webhook.rows.conditions import Condition, Devices, JobCondition, ObjectCondition, TemplateCondition
 from webhook.rows.families import Family
 from webhook.rows.placeholders import OF_CONTAINER, Filler, lists_in, make_filler, placeholders_in
-from webhook.rows.policies import Guarantee, Mode, ModeKey, Modes, Policies, Policy, Ruling
+from webhook.rows.policies import Guarantee, Mode, ModeKey, ModeSet, Policy, PolicyIndex, Ruling
 from webhook.rows.shapes import Shape, last_number
 from webhook.rows.workloads import ANY, Candidates, Workload
 from webhook.rows.written import Flag, Key, Maybe, Name, Positive, Role, Row, Texts, Unique, Words, read_as
@@ -73,7 +73,7 @@ class MountFree(Row):
 
 @dataclass(frozen=True)
 class Match(Row):
-    """Conditions. The rule fires if all are met. A condition with a list is met if one value of it matches.
+    """Conditions. The rule fires if all are met. A condition with a list is met if one of its values matches.
 
     Attributes:
         role: The role of a group of the workload, ``worker`` for all groups that take nodes, or ``any`` for
@@ -274,7 +274,7 @@ def _check_no_values(text: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class File(Row):
+class TableFile(Row):
     """A rule table.
 
     Attributes:
@@ -329,23 +329,23 @@ class Origin(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table(File):
+class Table(TableFile):
     """A whole rule table, as the engine reads it.
 
     Attributes:
         revision: Twelve hexadecimal digits that change with the table's content.
         script: The init script, which is added to launchers' Pods.
         origins: The places where each rule is written: first the rule itself, then what changes it.
-        split_rules: A cache of `match.split_rules`: by facts, the rules that cannot fire, and all others.
+        split_rules_cache: The results of `match.split_rules`, by the facts about the job.
     """
 
     revision: str
     script: str = ""
     origins: Mapping[str, Sequence[Origin]] = field(default_factory=dict, compare=False)
-    split_rules: dict[tuple[object, ...], tuple[Sequence[Any], Sequence[tuple[int, Rule]]]] = field(
+    split_rules_cache: dict[tuple[object, ...], tuple[Sequence[Any], Sequence[tuple[int, Rule]]]] = field(
         default_factory=dict, init=False, compare=False
     )
-    _policies_of: dict[str, Policies] = field(default_factory=dict, init=False, compare=False)
+    _policies_of: dict[str, PolicyIndex] = field(default_factory=dict, init=False, compare=False)
 
     def origin(self, rule: str, key: str) -> Origin | None:
         """Returns where a key of a rule is written: the last place that sets it, or else the first place."""
@@ -369,9 +369,9 @@ class Table(File):
         return [shape for family in self.families_on for shape in family.shapes]
 
     @cached_property
-    def modes(self) -> Modes:
+    def modes(self) -> ModeSet:
         """The modes that apply without a policy."""
-        return Modes(self.mode, {rule.name: rule.mode for rule in self.rules})
+        return ModeSet(self.mode, {rule.name: rule.mode for rule in self.rules})
 
     @cached_property
     def rulings(self) -> Sequence[Ruling]:
@@ -386,7 +386,7 @@ class Table(File):
         if namespace not in policies:
             if len(policies) >= MOST_NAMESPACES:
                 policies.clear()
-            policies[namespace] = Policies(self.rulings, namespace)
+            policies[namespace] = PolicyIndex(self.rulings, namespace)
         return policies[namespace].find(obj, now)
 
     @cached_property

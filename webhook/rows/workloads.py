@@ -39,8 +39,8 @@ WORKER = "worker"
 ANY = "any"
 """The role of all groups."""
 
-LARGEST_NUMBER = 10**9
-"""Numbers from this one on are not read from a job's fields."""
+NUMBER_LIMIT = 10**9
+"""Only numbers below this limit are read from a job's fields."""
 
 
 @dataclass(frozen=True)
@@ -117,14 +117,14 @@ class Field(Row):
             value = len(value)
         if isinstance(value, bool):
             return str(value).lower()
-        if isinstance(value, int) and abs(value) < LARGEST_NUMBER:
+        if isinstance(value, int) and abs(value) < NUMBER_LIMIT:
             value = str(value)
         if value is not None and not isinstance(value, str):
             raise WrongTypeError(self.path.name, "text", value)
         text = value or self.default
         if self.function != "dirname":
             return text
-        # For a file in the root directory, the default is used, because that directory is not the file's own.
+        # For a file in the root directory, the default is used, because that directory has other files, too.
         directories = (path.rstrip("/").rpartition("/")[0] for path in (text, self.default))
         return next(filter(None, directories), "/")
 
@@ -247,7 +247,7 @@ class Group(Row):
 
     def key(self, obj: Json, path: Path) -> str:
         """Returns what identifies a group: its role and, in a list, also its name or else its position."""
-        if not (list_path := self.template.list):
+        if not (list_path := self.template.list_path):
             return self.role
         element_path = path[: len(list_path.parts) + 1]
         return f"{self.role}/{get(obj, (*element_path, 'name')) or element_path[-1]}"
@@ -322,7 +322,7 @@ class Workload(Row):
 
     @cached_property
     def takes_nodes(self) -> bool:
-        """Whether it has a group that can take nodes. Only then do its jobs have a size and a shape."""
+        """Whether the workload has a group that can take nodes. If not, jobs have no size and no shape."""
         return any(group.takes_nodes is not False for group in self.groups)
 
     @cached_property

@@ -52,7 +52,7 @@ def _maybe(hint: Any, handler: Callable[[Any], Any]) -> Any:  # noqa: ANN401
 
 
 Maybe = Annotated[T | None, GetPydanticSchema(_maybe)]
-"""A value that is None if its key is missing. The key may not be null."""
+"""A value that is None if its key is missing. The value of the key must not be null."""
 
 
 def one_or_more(item: Any, convert: Callable[[Any], Any] = lambda value: value) -> GetPydanticSchema:  # noqa: ANN401

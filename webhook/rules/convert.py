@@ -1,4 +1,4 @@
-"""Converts a rule table of release 0.2.0 into the present form: candidates and shapes become a family."""
+"""Converts a rule table of release 0.2.0 into the present form: a family has its candidates and shapes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -9,7 +9,7 @@ from common.pointers import field_name
 from common.texts import cut
 from webhook.documents import Document, DocumentError, dump_yaml, read_documents
 from webhook.objects.templates import matches
-from webhook.rules.convert_rows import RefusedError, Row, converted_rows, errors_at, rule, values, workload
+from webhook.rules.convert_rows import RefusedError, Row, converted_rows, errors_at, list_of, rule, workload
 from webhook.rules.load import NamedText, default_draft, document_of
 from webhook.rules.problems import Problem, TableError
 from webhook.rules.schema import OLD_VERSION, VERSION
@@ -48,7 +48,7 @@ INDEXED_JOB: Final = "indexed-job"
 JOB: Final = "job"
 
 
-def converted(text: NamedText) -> str:
+def convert_table(text: NamedText) -> str:
     """Returns the text of a table in the present form. Unchanged sections keep their text.
 
     Raises:
@@ -70,8 +70,8 @@ def converted(text: NamedText) -> str:
     return _new_text(document, raw, new)
 
 
-def changes(text: NamedText, new: str) -> Iterator[str]:
-    """Yields notes on the rules that a converted table does not have, or that it switches off."""
+def find_removed_rules(text: NamedText, new: str) -> Iterator[str]:
+    """Yields notes on the rules of the old table that the new table does not have or switches off."""
     old = document_of(text[1], text[0]).value
     rules = {row["name"]: row for row in document_of(new, text[0]).value.get("rules", ())}
     for row in old.get("rules", ()):
@@ -80,7 +80,7 @@ def changes(text: NamedText, new: str) -> Iterator[str]:
             yield f"rule {name} is now a part of rule {JOINT_RULE}"
         elif name not in rules:
             yield f"rule {name} is removed: the packaged table does not have it"
-        for other in values(row, "replaces") if name in rules else ():
+        for other in list_of(row, "replaces") if name in rules else ():
             if other in rules and "extends" in old:
                 yield f"rule {other} is off, because rule {name} replaces it"
             elif other not in rules and other not in JOINED_RULES:
@@ -117,7 +117,7 @@ def _with_labels(candidates: Row) -> Row:
     keys = ("instanceTypeLabel", "olderTypeLabels")
     if candidates.keys().isdisjoint(keys):
         return candidates
-    older_labels = values(candidates, keys[1]) if keys[1] in candidates else older_labels
+    older_labels = list_of(candidates, keys[1]) if keys[1] in candidates else older_labels
     labels = [candidates.get(keys[0], label), *older_labels]
     return {"instanceTypeLabels": labels} | {key: item for key, item in candidates.items() if key not in keys}
 
@@ -139,7 +139,7 @@ def _family(old: Row) -> Row:
 
 
 def _units(shapes: list[Row], packaged_family: Row, *, extends: bool) -> list[Row]:
-    """Returns the units of shapes that the packaged family does not have.
+    """Returns the units that the shapes need and that the packaged family does not have.
 
     Raises:
         ValueError: Shapes of one node config have several labels: a family has one label for each unit size.
@@ -175,9 +175,9 @@ def _label(labels: Mapping[int, str], size: int) -> str | None:
 
 
 def _ordered_rules(rules: Sequence[Row]) -> list[Row]:
-    """Returns the rules of a table with `unless` for `replaces`, each after the rules that it names."""
+    """Returns the rules with `unless` in place of `replaces`, each after the rules that it names."""
     by_name = {row["name"]: row for row in rules}
-    unless = {name: [row["name"] for row in rules if name in values(row, "replaces")] for name in by_name}
+    unless = {name: [row["name"] for row in rules if name in list_of(row, "replaces")] for name in by_name}
     positions = {name: index for index, name in enumerate(by_name)}
     added_names, ordered = set[str](), list[Row]()
 
@@ -186,11 +186,11 @@ def _ordered_rules(rules: Sequence[Row]) -> list[Row]:
             return
         added_names.add(name)
         row = {key: value for key, value in by_name[name].items() if key != "replaces"}
-        for earlier_name in (*unless[name], *values(row, "needs")):
+        for earlier_name in (*unless[name], *list_of(row, "needs")):
             add(earlier_name)
         ordered.append(row | {"unless": unless[name]} if unless[name] else row)
 
-    for row in sorted(rules, key=lambda row: positions.get((*values(row, "replaces"), row["name"])[0], 0)):
+    for row in sorted(rules, key=lambda row: positions.get((*list_of(row, "replaces"), row["name"])[0], 0)):
         add(row["name"])
     return ordered
 
@@ -211,7 +211,7 @@ def _joined(rules: Sequence[Row]) -> list[Row]:
     if new_rows and new_rows != [new_rows[0]] * len(JOINED_RULES):
         raise ValueError(f"{message}: change both in the same way")
     for row in rules:
-        replaced = values(row, "replaces")
+        replaced = list_of(row, "replaces")
         names = [name for name in JOINED_RULES if name in replaced]
         if names and len(names) < len(JOINED_RULES):
             raise ValueError(f"{message}, and rule {row['name']} replaces only {names[0]}: replace both")
@@ -221,7 +221,7 @@ def _joined(rules: Sequence[Row]) -> list[Row]:
 
 
 def _changing_rules(rules: Sequence[Row]) -> list[Row]:
-    """Returns the rules of a table that extends the packaged table."""
+    """Returns the converted rules of a table that extends the packaged table."""
     packaged = {row["name"]: row for row in default_draft().raw["rules"]}
     positions = {row["name"]: [number] for number, row in enumerate(rules)}
     result = list[Row]()
@@ -242,7 +242,7 @@ def _changing_rule(row: Row, packaged: Mapping[str, Row]) -> Iterator[Row]:
             f"rule {row['name']} is a copy from 30-placement.yaml, whose rules are packaged now: "
             "remove the row, or keep only its name and the keys that you changed"
         )
-    kinds = values(row.get("match", {}), "workload")
+    kinds = list_of(row.get("match", {}), "workload")
     match = packaged.get(row["name"], {}).get("match", {}) | row.get("match", {})
     if "numbered" not in match and matches(INDEXED_JOB, (*kinds,)) != matches(JOB, (*kinds,)):
         raise ValueError(
@@ -254,14 +254,14 @@ def _changing_rule(row: Row, packaged: Mapping[str, Row]) -> Iterator[Row]:
     name, is_off = row["name"], row.keys() == {"name", "mode"} and row["mode"] != "enforce"
     if name in RULES_WITH_AWS_VARIANT and (is_off or "match" in row):
         raise ValueError(
-            f"rule {name} has no variant of the AWS document any more, which applied to other jobs: "
+            f"rule {name} no longer has a variant of the AWS document, which 0.2.0 applied to other jobs: "
             "use `extends: aws-document`, or remove the row"
         )
     if name not in packaged and not {"match", "reason"} <= row.keys():
         if is_off and not matches(name, REMOVED_RULES):
             return
         raise ValueError(f"the packaged table no longer has rule {name}: remove the row (docs/rule-table.md)")
-    for other in values(row, "replaces") if name not in packaged else ():
+    for other in list_of(row, "replaces") if name not in packaged else ():
         if other in packaged and not row["match"].items() <= packaged[other]["match"].items():
             raise ValueError(
                 f"rule {name} replaces {other} only for some jobs: exclude these jobs in match of {other}, "

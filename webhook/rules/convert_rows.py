@@ -126,19 +126,19 @@ def rule(row: Row) -> Row:
         )
     new = {key: rule(value) if key == "match" else value for key, value in row.items()}
     if "placer" in row:
-        words = [PLACERS[word].value if word in PLACERS else word for word in values(row, "placer")]
+        words = [PLACERS[word].value if word in PLACERS else word for word in list_of(row, "placer")]
         new["placer"] = words if isinstance(row["placer"], list) else words[0]
     if new.get("named") is True:  # a rule that uses the job's name does not apply to jobs without a name
         del new["named"]
-    if names := values(new, "volume"):
+    if names := list_of(new, "volume"):
         del new["volume"]
-        maps = values(new, "template") or [{}]
+        maps = list_of(new, "template") or [{}]
         new_maps = [{**old, f"/spec/volumes[name={name}]/name": "Exists"} for old in maps for name in names]
         new["template"] = new_maps if new_maps[1:] else new_maps[0]
     return new
 
 
-def values(row: Row, key: str) -> list[Any]:
+def list_of(row: Row, key: str) -> list[Any]:
     """Returns the values of a key whose value is a list or stands for a list of one value."""
     value = row.get(key, [])
     return value if isinstance(value, list) else [value]

@@ -1,4 +1,4 @@
-"""The draft of a rule table: the merged text of its files as a value, with the line of every part."""
+"""Defines the draft of a rule table: the merged content of its files, with the line of every part."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ ROWS: Final[Mapping[str, AbstractSet[str]]] = {
 """The sections with named rows; for each section, the keys that a new row needs in addition to its name."""
 
 FAMILY_ROWS: Final[Mapping[str, AbstractSet[str]]] = {"units": {"nodes"}, "shapes": {"workers", "nodeConfig"}}
-"""The lists of rows in a family; for each list, the keys that a new row needs besides its `KEY_OF_LIST`."""
+"""The lists of rows in a family; for each list, the keys that a new row needs, except its `KEY_OF_LIST`."""
 
 MAP_SECTIONS = ("values", "candidates", "deviceCounts")
 
@@ -59,8 +59,8 @@ class Draft:
     files: tuple[Document, ...]
 
     @property
-    def named(self) -> list[tuple[str, Row]]:
-        """Returns the rows with names, each with the name of its list. The rows in families are last."""
+    def named_rows(self) -> list[tuple[str, Row]]:
+        """The rows with names, each with the name of its list. Shapes come last."""
         rows = [(section, row) for section in ROWS for row in self.raw[section]]
         return rows + [("shapes", row) for family in self.raw["families"] for row in family["shapes"]]
 
@@ -130,7 +130,7 @@ def _rows(document: Document, *path: str | int) -> list[Row]:
 
 
 def unknown_rows(base: Draft, file: Document) -> Iterator[Problem]:
-    """Yields a problem for each row of a file that probably changes a row, but the base has no such row."""
+    """Yields a problem for each row of a file that seems to change a row which the base does not have."""
     for section, new_keys in ROWS.items():
         yield from _unknown_rows(base.raw[section], _rows(file, section), "name", new_keys)
     families = {family["name"]: family for family in reversed(base.raw["families"])}
@@ -182,7 +182,7 @@ def _merged_rows(
     new_rows: list[Row] = []
     for row in rows:
         (changes[row[key]] if row[key] in names else new_rows).append(row)
-    # A row with two changes becomes two rows of one name, which lint reports.
+    # A row with two changes becomes two rows with the same name, which lint reports.
     old_rows = [item for row in base for item in [_changed(row, item) for item in changes[row[key]]] or [row]]
     # If only the first row that matches is used, new rows come before the packaged rows.
     first_rows = [row for row in new_rows if new_first or KEYS_OF_FIRST_RULE & row.keys()]

@@ -74,7 +74,7 @@ def keys_by_path() -> Mapping[str, Key]:
 
 
 def _keys(prefix: str, schema: dict[str, Any], values: Sequence[Json]) -> Iterator[tuple[str, Key]]:
-    """Yields the path, after the prefix, of each key in values of the schema, and the key with an example."""
+    """Yields each key of the schema: its path after the prefix, and its `Key` with an example."""
     maps = [value for value in values if isinstance(value, dict)]
     inner_values = {
         "items": [item for value in values if isinstance(value, list) for item in value],

@@ -82,8 +82,8 @@ def _sharing_and_apart(family: Family, path: Path) -> PathMessages:
         if shape.deny:
             continue
         if is_apart and shape in sharing_shapes:
-            reason = f"jobs of shape {shape.name} share units, unlike those of other shapes of {family.name}"
-            yield (*path, "shapes", index), f"{reason}: write `apart: required` to share none"
+            reason = f"jobs of shape {shape.name} share units, unlike jobs of other shapes of {family.name}"
+            yield (*path, "shapes", index), f"{reason}: write `apart: required` to share no unit"
         elif shape.node_config.maximum == 1 and not is_apart:
             other = sharing_shapes[0]
             reason = f"pins workers to nodes, which a job of shape {other.name} on the same unit may get"
@@ -93,7 +93,8 @@ def _sharing_and_apart(family: Family, path: Path) -> PathMessages:
 
 def _doubtful_family(family: Family, path: Path) -> PathMessages:
     largest = int(max(shape.node_config.maximum for shape in family.shapes))
-    sizes = [size for size in range(1, 2 * largest + 2) if not any(row.fit(size) for row in family.shapes)]
+    shapes, numbers = family.shapes, range(1, 2 * largest + 2)
+    sizes = [size for size in numbers if not any(shape.find_config(size) for shape in shapes)]
     if sizes:
         text = ", ".join(map(str, sizes[:MOST_SIZES])) + (" and more" if len(sizes) > MOST_SIZES else "")
         way_out = "to deny them with your own message, add a shape with `workers: multiple of 1` and `deny`"
@@ -165,7 +166,7 @@ def _workloads(table: Table) -> PathMessages:
 
 
 def _shared_kinds(names_of_kinds: dict[str, str], workload: Workload, path: Path) -> PathMessages:
-    """Yields kinds of two workloads without ``when``; adds the workload's name to ``names_of_kinds``."""
+    """Yields problems of kinds that another workload has, and adds this workload to ``names_of_kinds``."""
     for kind in () if workload.when else workload.kinds:
         if kind in names_of_kinds:
             reason = f"workload {names_of_kinds[kind]} already reads every {kind}"
@@ -219,7 +220,7 @@ def _groups(workload: Workload, path: Path) -> PathMessages:
             yield (*group_path, "number", "completionMode", "default"), reason
         factors = [*(number.count if number else ()), *chain.from_iterable(term.times for term in terms)]
         for factor in (*group.replicas, *factors):
-            if factor.path and factor.path.list not in {None, group.template.list}:
+            if factor.path and factor.path.list_path not in {None, group.template.list_path}:
                 yield group_path, f"{factor.path} selects every element of a list, but `template` does not"
 
 

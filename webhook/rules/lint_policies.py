@@ -8,7 +8,7 @@ from math import inf
 from common.texts import did_you_mean
 from common.times import stamp
 from webhook.objects.templates import is_glob
-from webhook.rows.policies import Mode, Modes, Policy
+from webhook.rows.policies import Mode, ModeSet, Policy
 from webhook.rows.table import Table
 from webhook.rules.draft import Draft
 from webhook.rules.problems import PathMessages, Problem
@@ -48,7 +48,7 @@ def guarantee_problems(table: Table) -> PathMessages:
         family_labels = next((units for units in by_family if row.unit in units), ())
         others = {other.unit for other in table.guarantees if other.unit in family_labels} - {row.unit}
         if others:
-            reason = f"must be the same in all guarantees of a family, and another one has {min(others)!r}"
+            reason = f"must be the same in all guarantees of a family, but another row has {min(others)!r}"
             yield (*path, "unit"), reason
         earlier_rows = [other for other in table.guarantees[:index] if other.unit == row.unit]
         globs = [glob for other in earlier_rows for glob in other.namespaces]
@@ -56,7 +56,7 @@ def guarantee_problems(table: Table) -> PathMessages:
             yield path, "unreachable: earlier guarantees apply to all its namespaces; move this row up"
 
 
-def notes(draft: Draft, table: Table, now: float) -> Iterator[Problem]:
+def policy_notes(draft: Draft, table: Table, now: float) -> Iterator[Problem]:
     """Yields notes on policies that ended or match labels, and on rules that can never fire."""
     table_notes = _idle_rules(table, table.modes)
     pairs = [(("rules", position), text) for position, text in table_notes]
@@ -67,14 +67,14 @@ def notes(draft: Draft, table: Table, now: float) -> Iterator[Problem]:
             continue
         if policy.labels:
             reason = (
-                "matches labels, and a Pod may not have its job's: set these labels in pod templates, too"
+                "matches labels, and a Pod might not have its job's labels: set them in pod templates, too"
             )
             pairs.append((path, reason))
         pairs += [(path, note[1]) for note in _idle_rules(table, ruling.modes) if note not in table_notes]
     return (draft.problem(path, text) for path, text in pairs)
 
 
-def _idle_rules(table: Table, modes: Modes) -> list[tuple[int, str]]:
+def _idle_rules(table: Table, modes: ModeSet) -> list[tuple[int, str]]:
     """Returns the positions of rules that cannot fire, each with a note on the rules that it needs."""
     rule_modes, idle_rules = dict(modes.rules), list[tuple[int, str]]()
     for index, rule in enumerate(table.rules if modes.table is Mode.ENFORCE else ()):

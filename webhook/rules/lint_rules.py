@@ -49,10 +49,10 @@ def rule_problems(table: Table) -> PathMessages:
 
 
 def unsupported_configs(table: Table) -> Iterator[tuple[Path, str, bool]]:
-    """Yields the path and message of shapes for which a rule runs the init script without its support.
+    """Yields path and message for shapes whose node config the init script of a rule does not support.
 
     The last value is true if the shape has units of AWS. Only these shapes prevent loading: converted tables
-    of 0.2.0 may have other ones.
+    of 0.2.0 may have other such shapes.
     """
     script_rules = [row for row in table.rules if row.mode is not Mode.OFF and NODE_CONFIG in str(row.add)]
     for number, family in enumerate(table.families):
@@ -135,7 +135,7 @@ def _rule(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
     shapes = [shape for family in rows.table.families for shape in family.shapes]
     reach = Scope(rows.workloads(rule), rows.table.families, shapes, rows.table.device_counts)
     for name, condition in rule.match.all_conditions.items():
-        for inner_path, reason in condition.unreachable(reach):
+        for inner_path, reason in condition.explain_unreachable(reach):
             yield (*match_path, to_camel(name), *inner_path), reason
     if rule.match.shape and rows.shapes(rule) and not (rule.match.candidate or is_shapeless):
         yield (*match_path, "candidate"), "only candidates have a shape: remove `candidate`"
@@ -200,13 +200,13 @@ def _placeholders(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
 
 
 def _lists(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
-    """Yields problems of texts of `match.template` that consist of a list and something else."""
+    """Yields problems of texts of `match.template` with other text around the placeholder of a list."""
     values = {f"value.{name}": text for name, text in rows.table.values.items()}
     for template_text in rule.match.template.texts if rule.match.template else ():
         text = substitute(template_text, values)
         name = next(filter(OF_UNITS.get, placeholders_in(text)), "")
         if name and not PATTERN.fullmatch(text.removeprefix("!")):
-            reason = f"$({name}) is a list: it must be the whole value, or all of it after !"
+            reason = f"$({name}) is a list: it must be the whole value, or all text after !"
             yield (*path, "match", "template"), f"{reason}, not a part of {template_text!r}"
 
 

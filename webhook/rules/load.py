@@ -66,7 +66,7 @@ def installed_draft(path: FilePath | None = None, *, placement: bool = True) -> 
 
 
 def has_placement(path: FilePath | None, *, placement: bool) -> bool:
-    """Returns whether the table below a path has the rows of whole-job admission; a directory has its own."""
+    """Returns whether the table below a path has the rows of whole-job admission. A directory has its own."""
     return placement and not (path and path.is_dir())
 
 
@@ -199,7 +199,7 @@ def _problems(draft: Draft) -> set[Problem]:
 
 
 def _with_values(table: Table) -> Table:
-    """Returns the table with the table's values in place of their placeholders; those of jobs remain."""
+    """Returns the table with its values in place of their placeholders. The placeholders of jobs remain."""
     # The placeholder of an empty value remains, so a rule that uses the value is skipped with a reason.
     texts = {f"value.{name}": text for name, text in table.values.items() if text}
     texts |= dict.fromkeys(SCRIPTS, initscript.text())

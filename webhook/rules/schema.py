@@ -21,14 +21,14 @@ from webhook.documents import read_documents
 from webhook.objects.paths import ObjectPath
 from webhook.objects.tree import Json, Path, get, shown
 from webhook.rows.conditions import Condition
-from webhook.rows.table import File
+from webhook.rows.table import TableFile
 from webhook.rules.draft import ROWS
 from webhook.rules.problems import PathMessages
 
 
 @cache
-def _files() -> TypeAdapter[File]:
-    return TypeAdapter(File)
+def _adapter() -> TypeAdapter[TableFile]:
+    return TypeAdapter(TableFile)
 
 
 @cache
@@ -49,7 +49,7 @@ def violations(raw: Json) -> PathMessages:
         yield ("apiVersion",), f"{OLD_VERSION} is the form of release 0.2.0: {way_out}"
         return
     try:
-        _files().validate_python(raw)
+        _adapter().validate_python(raw)
     except ValidationError as error:
         yield from _explained(raw, error)
     rules = raw.get("rules") if isinstance(raw, dict) else ()
@@ -58,13 +58,13 @@ def violations(raw: Json) -> PathMessages:
             yield from _in_fragment(rule["add"], pod_template(), ("rules", index, "add"))
 
 
-def read(raw: Json) -> File:
+def read(raw: Json) -> TableFile:
     """Returns the rows of a table.
 
     Raises:
         pydantic.ValidationError: The table violates the schema. Fragments are not checked.
     """
-    return _files().validate_python(raw)
+    return _adapter().validate_python(raw)
 
 
 def _may_lack(path: Path, key: str) -> bool:
@@ -96,7 +96,7 @@ def _explained(raw: Json, violation: ValidationError) -> PathMessages:
         elif choice is None:
             yield path, message_of(error, path)
         else:
-            # The author probably meant the alternative with the deepest error. Its type fits, if one does.
+            # The author probably meant the alternative with the deepest error. Its type fits, if any does.
             choices[choice].append(((len(path), kind == "value_error"), path, message_of(error, path)))
     if missing_sections:
         way_out = "add `extends: default`, which takes them from the packaged table"
@@ -284,7 +284,7 @@ def _unknown_key(key: str, known: Iterable[str]) -> str:
 @cache
 def bundled() -> dict[str, Any]:
     """Returns the schema of tables as one document, for editors and other tools."""
-    table, pod = _files().json_schema(schema_generator=_DescribedSchema), pod_template()
+    table, pod = _adapter().json_schema(schema_generator=_DescribedSchema), pod_template()
     table["$defs"] |= pod["$defs"]
     table["$defs"]["Rule"]["properties"]["add"] |= {
         key: pod[key] for key in ("additionalProperties", "properties")

@@ -10,7 +10,7 @@ from common.texts import columns
 from common.times import stamp
 from webhook.documents import dump_yaml
 from webhook.objects.tree import Json
-from webhook.rows.conditions import Condition, one_of, ranges
+from webhook.rows.conditions import Condition, describe_numbers, join_bar
 from webhook.rows.policies import Mode, Policy
 from webhook.rows.table import STAGES, Match, MountFree, Rule, Table
 from webhook.rules.draft import Draft, with_off
@@ -33,7 +33,7 @@ def overview(table: Table, width: int = 0) -> str:
         for row in family.shapes
         for unit in [family.unit(row)]
     ]
-    devices = [(name, ranges(counts)) for name, counts in table.device_counts.items()]
+    devices = [(name, describe_numbers(counts)) for name, counts in table.device_counts.items()]
     head = ("SHAPE", "WORKERS", "NODE CONFIG", "TOGETHER", "APART", "TOPOLOGY KEY")
     rules = [(row, _rule_cells(table, row)) for row in table.rules]
     policies = [_policy_cells(row) for row in table.policies]
@@ -62,7 +62,7 @@ def rows_as_yaml(draft: Draft, name: str) -> str:
     return "".join(
         "".join(f"# {document.source}:{document.line_of(path)}\n" for document, path in row.places)
         + dump_yaml(with_off({section: [row]}))
-        for section, row in draft.named
+        for section, row in draft.named_rows
         if row["name"] == name
     )
 
@@ -84,12 +84,12 @@ def _leaves(value: Json, path: str = "") -> Iterator[str]:
 
 
 def _policy_cells(row: Policy) -> tuple[str, ...]:
-    labels = ", ".join(f"{key} {one_of(values)}" for key, values in row.labels.items())
+    labels = ", ".join(f"{key} {join_bar(values)}" for key, values in row.labels.items())
     modes = ", ".join(
         [*([row.mode] if row.mode else []), *(f"{name} {mode}" for name, mode in row.rules.items())]
     )
     until = stamp(row.until) if row.until else "-"
-    return one_of(row.namespaces) or "every", labels or "any", modes, until, row.reason
+    return join_bar(row.namespaces) or "every", labels or "any", modes, until, row.reason
 
 
 def conditions_of(rule: Rule) -> str:
@@ -111,7 +111,7 @@ def _in_short(match: Match, key: Field[Any]) -> Iterable[str]:
         return [f"{name} {value.mount_path}"]
     if key.name == "candidate":
         return ["any object" if value is None else "not a candidate"]
-    return [f"{name} {one_of(value)}" if isinstance(value, tuple) else name if value else f"not {name}"]
+    return [f"{name} {join_bar(value)}" if isinstance(value, tuple) else name if value else f"not {name}"]
 
 
 def _block(rows: list[tuple[str, ...]], width: int) -> str:

@@ -1,1 +1,1 @@
-"""Tests of rules: cases in files, each with an object and the expected outcome."""
+"""Tests rule tables with cases in files. Each case has an object and the expected outcome."""

@@ -14,7 +14,7 @@ from common.pointers import field_name
 from common.texts import did_you_mean
 from webhook.documents import Document, DocumentError, read_documents
 from webhook.engine import Request
-from webhook.engine.outcome import OutcomeKind, State, Verdict
+from webhook.engine.outcome import OutcomeKind, RuleState, Verdict
 from webhook.objects.tree import Json, Path, map_at
 from webhook.preview.run import UID, namespace_of
 from webhook.preview.sentence import JobVerdict
@@ -22,7 +22,7 @@ from webhook.rows.written import Row
 from webhook.rules.problems import Problem, TableError
 from webhook.rules.schema import message_of
 
-SNAPSHOTS: Final = ".snapshots.yaml"
+SNAPSHOTS_SUFFIX: Final = ".snapshots.yaml"
 """The end of the name of a file with snapshots: objects, by the names of the cases."""
 
 
@@ -30,13 +30,13 @@ class CasesError(TableError):
     """The error for cases that are invalid. It has all problems of the cases."""
 
 
-def _an_object(value: Json) -> Json:
+def _check_object(value: Json) -> Json:
     if not isinstance(value, dict | str) or not value:
         raise ValueError("must be an object, or the path of its file")
     return value
 
 
-_Object = Annotated[Any, AfterValidator(_an_object)]
+_Object = Annotated[Any, AfterValidator(_check_object)]
 
 
 JOB_VERDICTS: Final = (JobVerdict.PLACED, JobVerdict.NOT_PLACED)
@@ -53,11 +53,11 @@ _Outcome = Annotated[
 
 @dataclass(frozen=True)
 class Expect(Row):
-    """The expected outcome; keys that are not set may have any value."""
+    """The expected outcome. If a key is not set, any value is accepted."""
 
     outcome: _Outcome | None = None
     shadow: OutcomeKind | None = None
-    rules: dict[str, State] = field(default_factory=dict)
+    rules: dict[str, RuleState] = field(default_factory=dict)
     messages: tuple[str, ...] = ()
     patch: list[dict[str, Any]] | None = None
     snapshot: Literal[True] | None = None
@@ -97,7 +97,7 @@ class Case:
         request: The request with the object.
         stored: The stored object that the request updates; None if the request creates the object.
         snapshot: The object that the webhook should return; None if the snapshot does not exist yet.
-        snapshots: The file of the snapshot, relative to the folder of the cases.
+        snapshot_file: The file of the snapshot, relative to the folder of the cases.
     """
 
     name: str
@@ -106,7 +106,7 @@ class Case:
     request: Request
     stored: Json
     snapshot: Json
-    snapshots: str
+    snapshot_file: str
 
 
 def cases_of(texts: Mapping[str, bytes], folder: str) -> Sequence[Case]:
@@ -187,9 +187,9 @@ class _CaseReader:
             self.add_problem(name, (index, "settings", "namespace"), message)
         now = row.now.timestamp() if row.now else inf
         request = Request(obj, namespace, UID, settings.username, now)
-        snapshots = posixpath.splitext(name)[0] + SNAPSHOTS
-        snapshot = self.map_of(snapshots).get(row.name)
-        return Case(row.name, source, row.expect, request, stored, snapshot, snapshots)
+        snapshot_file = posixpath.splitext(name)[0] + SNAPSHOTS_SUFFIX
+        snapshot = self.map_of(snapshot_file).get(row.name)
+        return Case(row.name, source, row.expect, request, stored, snapshot, snapshot_file)
 
     def _object(self, name: str, path: Path, value: Json) -> Json:
         """Returns the object of a value, which is the object or the path of its file."""

@@ -6,10 +6,10 @@ from typing import Final
 from common.texts import did_you_mean
 from webhook.documents import dump_yaml, read_documents
 from webhook.engine import Outcome
-from webhook.engine.outcome import OutcomeKind, State
+from webhook.engine.outcome import OutcomeKind, RuleState
 from webhook.objects import record
 from webhook.objects.tree import Json, is_empty, same
-from webhook.preview.lines import abridged, unified
+from webhook.preview.lines import abridged, diff_as_yaml
 from webhook.preview.sentence import DryRun, judge
 from webhook.rows.table import Table
 from webhook.ruletests.cases import JOB_VERDICTS, VERDICTS, Case
@@ -65,7 +65,7 @@ def _rules(table: Table, case: Case, outcome: Outcome) -> str:
     actual = {rule.name: (rule.state, rule.why) for rule in outcome.rules}
     lines = []
     for name, state in case.expect.rules.items():
-        actual_state, reason = actual.get(name, (State.SKIPPED, "it is for other objects"))
+        actual_state, reason = actual.get(name, (RuleState.SKIPPED, "it is for other objects"))
         if name not in names:
             files = {origin.file.partition(" ")[0] for places in table.origins.values() for origin in places}
             tested = "packaged table, which is tested without -f," if files == {"packaged"} else "table"
@@ -99,7 +99,7 @@ def _snapshot(_: Table, case: Case, outcome: Outcome) -> str:
 
 
 def _difference(expected: Json, actual: Json) -> str:
-    return "" if same(expected, actual) else "\n" + unified(expected, actual, "expected", "actual")
+    return "" if same(expected, actual) else "\n" + diff_as_yaml(expected, actual, "expected", "actual")
 
 
 CHECKS: Final[Mapping[str, Callable[[Table, Case, Outcome], str]]] = {

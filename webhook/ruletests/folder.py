@@ -11,7 +11,7 @@ from webhook.documents import dump_yaml
 from webhook.objects.tree import Json
 
 
-def read(folder: Path) -> Mapping[str, bytes]:
+def read_files(folder: Path) -> Mapping[str, bytes]:
     """Returns the texts of YAML and JSON files in a folder and its subfolders, except hidden files.
 
     Raises:
@@ -30,7 +30,7 @@ def read(folder: Path) -> Mapping[str, bytes]:
     return texts
 
 
-def write(folder: Path, files: Mapping[str, Mapping[str, Json]]) -> None:
+def write_snapshots(folder: Path, files: Mapping[str, Mapping[str, Json]]) -> None:
     """Writes files of snapshots, by relative path. Each file is replaced as a whole, or unchanged.
 
     Raises:
@@ -44,10 +44,10 @@ def write(folder: Path, files: Mapping[str, Mapping[str, Json]]) -> None:
             reason = "is hidden, and cases in hidden files are not read: rename it"
             raise OSError(errno.EPERM, reason, str(folder / path))
     for name, snapshots in files.items():
-        replace(folder / name, dump_yaml(dict(snapshots)))
+        replace_file(folder / name, dump_yaml(dict(snapshots)))
 
 
-def replace(path: Path, text: str) -> None:
+def replace_file(path: Path, text: str) -> None:
     """Replaces a file with a new file that has the same mode. A link is replaced, and not followed.
 
     Raises:

@@ -7,7 +7,7 @@ from xml.etree.ElementTree import SubElement
 from common.junit import as_xml, testcase
 from common.texts import printable
 from webhook.engine import admit
-from webhook.engine.outcome import State
+from webhook.engine.outcome import RuleState
 from webhook.objects.tree import Json
 from webhook.preview.run import check_patch
 from webhook.rows.policies import Mode
@@ -45,25 +45,25 @@ def _result(table: Table, case: Case) -> Result:
     outcome = admit(table, case.request, case.stored)
     check_patch(case.request.object, outcome)
     messages = {key: check(table, case, outcome) for key, check in CHECKS.items()}
-    fired = frozenset(rule.name for rule in outcome.rules if rule.state is not State.SKIPPED)
+    fired = frozenset(rule.name for rule in outcome.rules if rule.state is not RuleState.SKIPPED)
     differences = {key: text for key, text in messages.items() if text}
     return Result(case, differences, fired, comparable(outcome.after))
 
 
 def outdated(results: Iterable[Result]) -> Mapping[str, Mapping[str, Json]]:
-    """Returns the new content of snapshot files, by path; a case that differs in more keeps its snapshot."""
-    paths = {result.case.snapshots for result in results if result.differences.keys() == {"snapshot"}}
+    """Returns new content of snapshot files, by path. A case with more differences keeps its snapshot."""
+    paths = {result.case.snapshot_file for result in results if result.differences.keys() == {"snapshot"}}
     files: dict[str, dict[str, Json]] = {path: {} for path in sorted(paths)}
     for result in results:
         case, differences = result.case, result.differences.keys()
         snapshot = case.snapshot if differences - {"snapshot"} else result.after
-        if case.snapshots in files and case.expect.snapshot and snapshot is not None:
-            files[case.snapshots][case.name] = snapshot
+        if case.snapshot_file in files and case.expect.snapshot and snapshot is not None:
+            files[case.snapshot_file][case.name] = snapshot
     return files
 
 
 def never_fired(table: Table, results: Iterable[Result], base: Table | None) -> Sequence[str]:
-    """Returns the names of rules that fired in no case, except those that are off or equal in the base."""
+    """Returns the names of rules that fired in no case, except rules that are off or also in the base."""
     fired = frozenset[str]().union(*(result.fired for result in results))
     base_rules = base.rules if base else ()
     active_rules = (rule for rule in table.rules if rule.mode is not Mode.OFF and not rule.missing_value)

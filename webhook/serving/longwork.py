@@ -24,10 +24,10 @@ from webhook.work import BusyError, FailedError, TooLargeError
 T = TypeVar("T")
 
 _BYTES_A_SECOND = 256 * 1024
-"""The number of bytes that have a delay of one second: about the number that is evaluated in a second."""
+"""The number of bytes that delay a call by one second. About as many bytes are evaluated in a second."""
 _MOST_CALLS, _MOST_BYTES = 64, 6 * 1024 * 1024
 """Maximum number of calls that wait, and of their bytes. Above these numbers, the call at the end of the
-queue fails, which need not be the newest."""
+queue fails. It need not be the newest call."""
 
 
 class LongWork:

@@ -7,8 +7,8 @@ A connection has these steps. Each step except `serving` has one deadline, which
 * serving, while the application answers. In this step the connection cannot be closed;
 * response, until the peer has read it. The next step is idle again, or the connection is closed.
 
-If there are too many connections, a connection without any answer is closed, or an answered connection if all
-have been answered. In either case, it is the connection whose step began first. So a flood closes its own
+If there are too many connections, a connection without any answer is closed or, if all have an answer, any
+connection. Among these connections, the one whose step began first is closed. So a flood closes its own
 connections, and not those of an API server. If all connections together hold too many bytes, the connection
 with the largest product of bytes held and seconds since its step began is closed.
 """
@@ -26,9 +26,9 @@ from typing import Any
 
 from gevent import getcurrent
 
-from webhook.serving.secured import Secured
+from webhook.serving.secured import TlsSocket
 from webhook.serving.settings import Limits, Listener
-from webhook.serving.turns import Turns
+from webhook.serving.turns import ReadCounter
 
 _MOST_DRAINED = 4 * 1024 * 1024
 """Maximum number of bytes that are read and ignored after the last response of a connection."""
@@ -53,51 +53,51 @@ class Peer:
     Attributes:
         sock: The TLS or plain socket.
         listener: The listener that accepted the connection.
-        since: The time at which the current step began, by ``time.monotonic()``.
+        step_start: The time at which the current step began, by ``time.monotonic()``.
         deadline: The time at which the current step must have ended.
-        idle: Whether no byte of a request has arrived yet.
-        receiving: Whether a request has begun to arrive and is not complete.
-        serving: Whether the application is processing the request now.
-        answered: Whether at least one response has been sent on the connection.
-        peer_ended: Whether the peer has sent its last byte.
-        closed: Whether the server has closed the connection. Its greenlet gets an error at its next wait.
+        is_idle: Whether no byte of a request has arrived yet.
+        is_receiving: Whether a request has begun to arrive and is not complete.
+        is_serving: Whether the application is processing the request now.
+        has_answered: Whether at least one response has been sent on the connection.
+        has_peer_ended: Whether the peer has sent its last byte.
+        is_closed: Whether the server has closed the connection. Its greenlet gets an error at its next wait.
         request: The request object of gunicorn; None until the head has arrived.
-        held: The number of bytes in memory, first of the request, then of the response.
+        held_bytes: The number of bytes in memory, first of the request, then of the response.
     """
 
-    def __init__(self, sock: Any, listener: Listener, peers: "Peers") -> None:  # noqa: ANN401 - gevent's socket
+    def __init__(self, sock: Any, listener: Listener, peers: "PeerSet") -> None:  # noqa: ANN401 - gevent's socket
         self.sock = self._raw = sock
         self.listener, self._peers, self._limits = listener, peers, peers.limits
         self.greenlet = getcurrent()
         self.request: Any = None
-        self.held = 0
-        self.peer_ended = self.closed = self.serving = self.answered = False
-        self._out, self._reads = bytearray(), Turns()
+        self.held_bytes = 0
+        self.has_peer_ended = self.is_closed = self.is_serving = self.has_answered = False
+        self._out, self._reads = bytearray(), ReadCounter()
         self.begin_idle()
 
     def _begin(self, seconds: float) -> None:
         """Begins a step that must end within ``seconds``."""
-        self.since = time.monotonic()
-        self.deadline = self.since + seconds
-        self.idle = self.receiving = self.serving = False
+        self.step_start = time.monotonic()
+        self.deadline = self.step_start + seconds
+        self.is_idle = self.is_receiving = self.is_serving = False
 
     def begin_idle(self) -> None:
         """Begins to wait for a request."""
         self._begin(self._limits.idle_seconds)
-        self.idle, self.request = True, None
+        self.is_idle, self.request = True, None
 
     def serve(self) -> None:
         """Begins to answer; raises an error if the server closed the connection while the body arrived."""
-        if self.closed:
+        if self.is_closed:
             raise connection_reset("closed by the server")
         self._begin(math.inf)
-        self.serving = True
+        self.is_serving = True
 
     def secure(self, context: ssl.SSLContext) -> None:
         """Performs the TLS handshake; raises `OSError` if the peer has no TLS, disconnects or is too slow."""
         self._begin(self._limits.handshake_seconds)
-        self.idle = True  # a server that stops may close the connection, as if it were idle
-        self.sock = Secured(self.sock, context, self._reads)
+        self.is_idle = True  # a server that stops may close the connection, as if it were idle
+        self.sock = TlsSocket(self.sock, context, self._reads)
         self.sock.do_handshake()
         self.begin_idle()
 
@@ -109,20 +109,20 @@ class Peer:
             OSError: The peer disconnected, or the server closed the connection.
         """
         data: bytes = self.sock.recv(size)
-        self.peer_ended = not data
+        self.has_peer_ended = not data
         if self._reads.count(len(data)):
             raise RefusedError(400, "the request has too many small parts: send at least 256 bytes at a time")
         self.begin_request()
         self._peers.hold(self, len(data))
-        if self.request is None and self.held > self._limits.head:
+        if self.request is None and self.held_bytes > self._limits.head:
             raise RefusedError(431, "the request header is too long")
         return data
 
     def begin_request(self) -> None:
         """Begins to receive a request after its first bytes have arrived."""
-        if self.idle:
+        if self.is_idle:
             self._begin(self._limits.request_seconds)
-            self.receiving = True
+            self.is_receiving = True
 
     def sendall(self, data: bytes) -> None:
         """Stores a part of a response from gunicorn; `flush` sends it."""
@@ -139,7 +139,7 @@ class Peer:
         self._reads.renew()
         self._peers.release(self)
         self._begin(self._limits.response_seconds)
-        self.answered = True
+        self.has_answered = True
         self._peers.hold(self, len(out))
         self.sock.sendall(out)
         self._peers.release(self)
@@ -148,7 +148,7 @@ class Peer:
         """Returns whether bytes of the next request have arrived, or the peer has ended the connection."""
         poll = select.poll()
         poll.register(self._raw, select.POLLIN)
-        return bool((isinstance(self.sock, Secured) and self.sock.waiting()) or poll.poll(0))
+        return bool((isinstance(self.sock, TlsSocket) and self.sock.count_waiting_bytes()) or poll.poll(0))
 
     def shutdown(self, how: int) -> None:
         """Shuts the connection down, like the method of a socket."""
@@ -159,7 +159,7 @@ class Peer:
         with suppress(OSError):
             if self._out:
                 self.flush()
-            if self.answered and not self.peer_ended and not self.closed:
+            if self.has_answered and not self.has_peer_ended and not self.is_closed:
                 self._drain()
         self.drop()
 
@@ -180,16 +180,16 @@ class Peer:
             size += len(data)
 
 
-class Peers:
+class PeerSet:
     """All connections of a worker.
 
     Attributes:
         limits: The limits on the memory, the connections and the time that peers can use.
-        held: The number of bytes that all connections hold.
+        held_bytes: The number of bytes that all connections hold.
     """
 
     def __init__(self, limits: Limits) -> None:
-        self.limits, self.held = limits, 0
+        self.limits, self.held_bytes = limits, 0
         self._all: set[Peer] = set()
 
     def __len__(self) -> int:
@@ -198,10 +198,10 @@ class Peers:
     def add(self, peer: Peer) -> None:
         """Adds a connection. If there are too many, closes another connection.
 
-        Connections without any answer are closed first, and of these the one whose step began first.
+        Connections without any answer are closed first, and among them the connection whose step began first.
         """
         if len(self._all) >= self.limits.connections:
-            self._evict(lambda peer: (peer.answered, peer.since))
+            self._evict(lambda peer: (peer.has_answered, peer.step_start))
         self._all.add(peer)
 
     def discard(self, peer: Peer) -> None:
@@ -215,24 +215,24 @@ class Peers:
         If all connections together hold too many bytes, closes the connection with the largest product of
         bytes held and seconds since its step began.
         """
-        peer.held += size
-        self.held += size
-        if self.held > self.limits.buffered:
+        peer.held_bytes += size
+        self.held_bytes += size
+        if self.held_bytes > self.limits.buffered:
             now = time.monotonic()
             # The second factor is negative, so the smallest key belongs to the largest product.
-            self._evict(lambda peer: peer.held * (peer.since - now))
+            self._evict(lambda peer: peer.held_bytes * (peer.step_start - now))
 
     def release(self, peer: Peer) -> None:
         """Counts the bytes of a connection as released."""
-        self.held -= peer.held
-        peer.held = 0
+        self.held_bytes -= peer.held_bytes
+        peer.held_bytes = 0
 
     def sweep(self) -> None:
         """Closes the connections whose step has exceeded its deadline."""
         now = time.monotonic()
         for peer in [peer for peer in self._all if peer.deadline < now]:
-            if peer.receiving:
-                peer.closed, peer.deadline = True, math.inf
+            if peer.is_receiving:
+                peer.is_closed, peer.deadline = True, math.inf
                 error = RefusedError(408, "the request did not arrive in time")
                 peer.greenlet.kill(error, block=False)
             else:
@@ -240,19 +240,19 @@ class Peers:
 
     def end_idle(self) -> None:
         """Closes every connection on which no request has begun and no byte waits to be read."""
-        for peer in [peer for peer in self._all if peer.idle and not peer.is_readable()]:
+        for peer in [peer for peer in self._all if peer.is_idle and not peer.is_readable()]:
             self._close(peer)
 
     def _evict(self, key: Callable[[Peer], Any]) -> None:
         """Closes the connection with the smallest key, except those that the application is serving."""
-        peer = min((peer for peer in self._all if not peer.serving), key=key, default=None)
+        peer = min((peer for peer in self._all if not peer.is_serving), key=key, default=None)
         if peer:
             self._close(peer)
 
     def _close(self, peer: Peer) -> None:
         """Closes a connection without a response, at once or when its greenlet waits."""
         self.discard(peer)
-        peer.closed = True
+        peer.is_closed = True
         if peer.greenlet is getcurrent():
             raise connection_reset("closed by the server")
         peer.greenlet.kill(connection_reset("closed by the server"), block=False)

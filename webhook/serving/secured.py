@@ -5,7 +5,7 @@ from typing import Any
 
 import gevent
 
-from webhook.serving.turns import Turns
+from webhook.serving.turns import ReadCounter
 
 _PIECE = 8 * 1024
 """Maximum number of bytes that OpenSSL handles in one call. It handles 300 key updates in 5 milliseconds."""
@@ -15,14 +15,14 @@ _RECORD = 16 * 1024
 _SMALL_PARTS = "too many small parts"
 
 
-class Secured:
+class TlsSocket:
     """A TLS connection over a socket of gevent, with the interface of a socket.
 
     The ``ssl`` module of Python would pass all received bytes to OpenSSL in one call, which would not return
     as long as records without data arrive.
     """
 
-    def __init__(self, sock: Any, context: ssl.SSLContext, turns: Turns) -> None:  # noqa: ANN401 - gevent's
+    def __init__(self, sock: Any, context: ssl.SSLContext, turns: ReadCounter) -> None:  # noqa: ANN401 - gevent's
         self._sock, self._reads = sock, turns
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._in, self._out, server_side=True)
@@ -53,14 +53,14 @@ class Secured:
         """
         overhead = 0
         while overhead <= _MOST_WITHOUT_DATA:
-            before = self.waiting()
+            before = self.count_waiting_bytes()
             try:
                 data = self._tls.read(size)
             except ssl.SSLWantReadError:
                 data = None
             finally:
                 self._flush()  # also sends an alert
-            overhead += before - self.waiting()
+            overhead += before - self.count_waiting_bytes()
             if data is not None:
                 self._reads.add_overhead(overhead - len(data))
                 return data
@@ -82,7 +82,7 @@ class Secured:
             self._tls.write(memoryview(data)[start : start + _RECORD])
             self._flush()
 
-    def waiting(self) -> int:
+    def count_waiting_bytes(self) -> int:
         """Returns the number of bytes that have arrived and are not read yet."""
         return self._in.pending + self._tls.pending()
 

@@ -1,4 +1,4 @@
-"""The settings of listeners and the limits on peers, with the sources of the defaults."""
+"""Defines the settings of listeners and the limits on peers, with the sources of the defaults."""
 
 from dataclasses import dataclass
 
@@ -42,7 +42,7 @@ class Limits:
         buffered: Maximum number of bytes of requests and responses that a worker holds. Above this number,
             the worker closes the connection with the largest product of bytes and time.
         connections: Maximum number of open connections of a worker. Above this number, the worker closes a
-            connection (see `webhook.serving.peers.Peers.add`). 1024 file descriptors are the usual limit.
+            connection (see `webhook.serving.peers.PeerSet.add`). 1024 file descriptors are the usual limit.
         handshake_seconds: Maximum time from accepting a connection to the end of its TLS handshake. Go's
             client stops after 10 s.
         request_seconds: Maximum time from the first to the last byte of a request.

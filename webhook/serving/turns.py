@@ -8,12 +8,12 @@ _TURN_READS = 16
 _LEAST_AVERAGE = 256
 """Minimum average size of a read, in bytes. Go's client writes records of 1 KiB or more, curl of 16 KiB."""
 _FREE_READS = 128
-"""Number of small reads that are permitted: more than a head typed by hand has, and as fast as a review."""
+"""Number of small reads that are permitted: a head typed by hand has fewer. They take as long as a review."""
 _RECORD_OVERHEAD = 27
 """Number of bytes in a TLS record that are not data: 22 to 29 with data, 27 or more in a key update."""
 
 
-class Turns:
+class ReadCounter:
     """Counts the reads from a peer since its last response.
 
     With TLS, a read returns one record, which may have one byte or 16 KiB of data, or no data.

@@ -1,4 +1,4 @@
-"""gunicorn's gevent worker, with deadlines and limits on connections.
+"""Extends gunicorn's gevent worker by deadlines and limits on connections.
 
 gunicorn reads requests, calls the application and writes responses, each connection in its own greenlet. This
 module connects gunicorn with the deadlines and limits of `webhook.serving.peers`. The test
@@ -28,7 +28,7 @@ from gunicorn.workers.base_async import AsyncWorker
 from gunicorn.workers.ggevent import GeventWorker
 
 from webhook.errors import code_of, reason_of
-from webhook.serving.peers import Peer, Peers, RefusedError
+from webhook.serving.peers import Peer, PeerSet, RefusedError
 from webhook.serving.settings import Listener
 
 WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
@@ -39,7 +39,7 @@ _CHECK_SECONDS = 0.25
 _PIPELINED_PAUSE = 0.01
 """Seconds of pause after a pipelined request, one connection at a time. API servers send no such requests."""
 _MOST_ACCEPTED = 16
-"""Maximum number of connections that are accepted at a time, so that a flood does not delay the others."""
+"""Maximum number of connections that are accepted at a time, so that a flood delays no other connection."""
 
 _FAILED: Final = HTTPStatus.INTERNAL_SERVER_ERROR
 _STATUSES: Final = {
@@ -70,11 +70,11 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
 
     def run(self) -> None:
         """Serves until a signal, then finishes the requests that have begun."""
-        self.peers, self.pipelined_lock = Peers(self.app.limits), BoundedSemaphore()
+        self.peers, self.pipelined_lock = PeerSet(self.app.limits), BoundedSemaphore()
         self.apps: dict[Listener, WsgiApp] = self.wsgi
         self.wsgi = self._call
         servers = [
-            StreamServer(sock, handle=partial(self._connected, listener, sock.getsockname()))
+            StreamServer(sock, handle=partial(self._serve_connection, listener, sock.getsockname()))
             for sock, listener in zip(self.sockets, self.app.listeners, strict=True)
         ]
         for server in servers:
@@ -103,7 +103,7 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         self.peers.sweep()
         gevent.sleep(_CHECK_SECONDS)
 
-    def _connected(self, listener: Listener, name: Any, client: Any, addr: Any) -> None:  # noqa: ANN401
+    def _serve_connection(self, listener: Listener, name: Any, client: Any, addr: Any) -> None:  # noqa: ANN401
         """Serves one connection, from the handshake to its end."""
         peer = Peer(client, listener, self.peers)
         self.peers.add(peer)
@@ -137,7 +137,7 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         sock.begin_idle()
         gevent.sleep(0)
         if is_pipelined:
-            # Connections with pipelined requests wait for each other, so that they do not delay others.
+            # Connections with pipelined requests wait for each other, so they do not delay other connections.
             with self.pipelined_lock:
                 gevent.sleep(_PIPELINED_PAUSE)
 
