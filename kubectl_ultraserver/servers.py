@@ -51,22 +51,22 @@ class Server:
     Attributes:
         id: The server id; empty for a node in no working UltraServer.
         spots: The places of its nodes, by number.
-        usable: The maximum number of these nodes that a job can have.
+        max_nodes: The maximum number of these nodes that a job can have.
     """
 
     id: str
     spots: tuple[Spot, ...]
-    usable: int = 1
+    max_nodes: int = 1
 
     @property
     def free(self) -> bool:
-        """Whether at least `usable` nodes are free."""
-        return bool(self.id) and sum(spot.is_free for spot in self.spots) >= self.usable
+        """Whether at least `max_nodes` nodes are free."""
+        return bool(self.id) and sum(spot.is_free for spot in self.spots) >= self.max_nodes
 
     @property
     def broken(self) -> bool:
-        """Whether fewer than `usable` nodes exist, are Ready and are not cordoned."""
-        return not self.id or sum(spot.is_healthy for spot in self.spots) < self.usable
+        """Whether fewer than `max_nodes` nodes exist, are Ready and are not cordoned."""
+        return not self.id or sum(spot.is_healthy for spot in self.spots) < self.max_nodes
 
     @property
     def holders(self) -> tuple[str, ...]:
@@ -125,7 +125,7 @@ def _server(fleet: Fleet, key: str, unit: str, nodes: Sequence[Node]) -> Server:
     known_numbers = {spot.number for spot in spots}
     missing = [str(number) for number in range(kind.nodes) if str(number) not in known_numbers]
     spots += [Spot("", number, MISSING, ()) for number in missing[: max(kind.nodes - len(spots), 0)]]
-    return Server(unit, tuple(sorted(spots, key=lambda spot: (spot.number, spot.node))), kind.usable)
+    return Server(unit, tuple(sorted(spots, key=lambda spot: (spot.number, spot.node))), kind.max_nodes)
 
 
 def _spot(fleet: Fleet, node: Node, key: str) -> Spot:

@@ -9,7 +9,7 @@ from common.tablefiles import merge_texts, packaged_texts, table_file_names
 from contract.place import PLACERS, Placer
 from kube.api import Object
 from kubectl_ultraserver.objects import map_at, text_at
-from placement.observe.model import OFF_MODES, UNITS, Units, units_of
+from placement.observe.model import OFF_MODES, UNITS, UnitSettings, units_of
 
 POD: Final = "v1/Pod"
 SHAPE_LEVEL: Final = "$(shape.topologyKey)"
@@ -31,7 +31,7 @@ class Table:
     """
 
     kinds: Sequence[str] = ()
-    units: Units = UNITS
+    units: UnitSettings = UNITS
     type_label: str = ""
     types: Sequence[str] = ()
     placers: frozenset[str] = frozenset()

@@ -13,7 +13,7 @@ from contract.keys import DRIVER, GATE, NO_NODE, NO_SERVER, NODE_IDS
 from placement.decide.believe import PLANNED
 from placement.decide.fit import INTEGER
 from placement.observe.inventory import Claim, DeviceClass
-from placement.observe.model import HIDDEN, MARKS, Device, Ended, Guarantee, Node, Pod, Units
+from placement.observe.model import HIDDEN, MARKS, Device, Ended, Guarantee, Node, Pod, UnitSettings
 
 # Fields whose values contain no names. The keys of maps, such as labels, are not names, either.
 NAMELESS_FIELDS: Final = frozenset(
@@ -31,7 +31,7 @@ class Snapshot:
     release: str  # the release that took the snapshot
     taken: datetime
     complete: bool  # whether the user could list all pods and claims
-    units: Units
+    units: UnitSettings
     nodes: tuple[Node, ...]  # the nodes with their devices
     pods: tuple[Pod, ...]
     ended: tuple[Ended, ...]
@@ -91,7 +91,7 @@ def _compared(snapshot: Snapshot) -> set[str]:
     return {value for value in values if INTEGER.fullmatch(value)}
 
 
-def _resolved(units: Units, namespaces: Collection[str]) -> Units:
+def _resolved(units: UnitSettings, namespaces: Collection[str]) -> UnitSettings:
     """Returns units whose guarantees have namespaces in place of globs, because globs match no hidden name.
 
     A guarantee that applies to no namespace keeps one glob, which is then hidden as a name.
@@ -129,7 +129,7 @@ def _field(value: object, field: str, rename: Callable[[str], str]) -> Any:  # n
         case Device(), "key":
             driver, pool, device = re.fullmatch("device ([^/]*)/(.*)/([^/]*)", item).groups()  # type: ignore[union-attr]
             return f"device {rename(driver)}/{rename(pool)}/{rename(device)}"
-        case Units(), "devices":
+        case UnitSettings(), "devices":
             return sorted(item)
         case Guarantee(), "unit":
             return item

@@ -86,7 +86,7 @@ def _guarantees(fleet: Fleet) -> Iterator[Line]:
     for label in dict.fromkeys(row.unit for row in guarantees):
         promised = sum(row.count for row in guarantees if row.unit == label)
         sizes = [len(unit.nodes) for unit in fleet.topology.units_by(label).values()]
-        existing = sum(size >= units.of(label).usable for size in sizes)
+        existing = sum(size >= units.of(label).max_nodes for size in sizes)
         if promised > existing:
             text = f"teams are guaranteed {promised} units of {label}, but the cluster has {existing}"
             yield Line(WARN, text, "guarantee fewer units, or add nodes", "placement.md#guarantees")

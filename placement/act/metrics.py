@@ -77,9 +77,9 @@ class Metrics:
         self._unsettled.set(len(decision.memory.unsettled))
         counts = Counts[tuple[int, str]]()  # units of several families may have the same size
         for key, kind in decision.cluster.units.kinds.items():
-            if kind.usable > 1:
+            if kind.max_nodes > 1:
                 states = decision.cluster.count_states(key)
-                counts.update({(kind.usable, state): count for state, count in states.items()})
+                counts.update({(kind.max_nodes, state): count for state, count in states.items()})
         for (size, state), count in counts.items():
             self._units.labels(str(size), state).set(count)
         self._owed.clear()

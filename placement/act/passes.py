@@ -25,7 +25,7 @@ from placement.decide.plan import Admission, Decision, Deletion, Memory, Tuning
 from placement.decide.topology import Topology
 from placement.messages import EventReason
 from placement.observe.inventory import Inventory
-from placement.observe.model import Pod, Units
+from placement.observe.model import Pod, UnitSettings
 
 if TYPE_CHECKING:
     from placement.act.metrics import Metrics
@@ -45,7 +45,7 @@ class PassRunner:
     # ended. Then the copies for device claims, in the order of `placement.observe.inventory.READERS`.
     copies: tuple[Mirror[Any], ...]
     tuning: Tuning
-    units: Callable[[], Units]  # returns the present units of the rule table
+    units: Callable[[], UnitSettings]  # returns the present units of the rule table
     reporter: Reporter
     metrics: "Metrics"
     clock: Callable[[], datetime]

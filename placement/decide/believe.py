@@ -16,7 +16,7 @@ from placement import messages
 from placement.decide.allocation import ClaimError, requested_devices
 from placement.decide.topology import Topology
 from placement.observe.inventory import Inventory
-from placement.observe.model import Ask, Demand, JobKey, Pod, Units, is_pod, shared
+from placement.observe.model import Ask, Demand, JobKey, Pod, UnitSettings, is_pod, shared
 from placement.observe.selectors import NEURON
 
 PLANNED: Final = re.compile(r"(?<!\S)([0-9]{1,6})=(\S{1,63})(?!\S)", re.ASCII)
@@ -47,7 +47,7 @@ class Member:
         return self.pod.number // self.place.size if self.place else 0
 
 
-def unexamined(pod: Pod, units: Units) -> Member:
+def unexamined(pod: Pod, units: UnitSettings) -> Member:
     """Returns a pod that cannot be examined, as if it had all devices that it requests and claims."""
     uses_devices = pod.demand.uses(units.devices) or bool(pod.claims)
     return Member(
@@ -55,7 +55,7 @@ def unexamined(pod: Pod, units: Units) -> Member:
     )
 
 
-def _distrust_reason(member: Member, topology: Topology, units: Units) -> str:
+def _distrust_reason(member: Member, topology: Topology, units: UnitSettings) -> str:
     """Returns why the placement annotation of a pod is not trusted; empty if it is."""
     pod, place = member.pod, member.pod.place
     if place is None:
@@ -87,7 +87,7 @@ class Belief:
         pods: Sequence[Pod],
         inventory: Inventory,
         topology: Topology,
-        units: Units,
+        units: UnitSettings,
         now: datetime,
         bound: timedelta,
         known_members: Mapping[str, Member] | None = None,

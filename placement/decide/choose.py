@@ -50,7 +50,7 @@ class Ranking:
         kinds = cluster.units.kinds
         labels = cluster.units.labels
         larger_labels = [*own_label, *(key for key in labels if kinds[key].nodes > kind.nodes)]
-        self._larger_labels = [(labels.index(key), key, kinds[key].usable) for key in larger_labels]
+        self._larger_labels = [(labels.index(key), key, kinds[key].max_nodes) for key in larger_labels]
         self._unit_ids = cluster.topology.unit_ids(labels)
         self._is_single_node = place.size == 1 and not kind.divides
         # No unit becomes free during a decision, so only units that are free now are ranked.

@@ -17,7 +17,7 @@ from placement.decide.jobs import Job
 from placement.decide.repel import Repelling
 from placement.decide.reserve import Reservation
 from placement.decide.topology import Topology, Unit, unsuited
-from placement.observe.model import UNITS, Demand, JobKey, Kind, Node, Pod, Units, is_pod
+from placement.observe.model import UNITS, Demand, JobKey, Node, Pod, UnitKind, UnitSettings, is_pod
 
 # The states of a unit. It is sick if too few of its nodes are Ready and not cordoned. If it is neither sick
 # nor reserved, all, some or none of its nodes are free.
@@ -43,7 +43,9 @@ class Part:
 class Cluster:
     """The nodes and their holders. A decision adds each job that it admits."""
 
-    def __init__(self, topology: Topology, refused_jobs: Container[JobKey], units: Units = UNITS) -> None:
+    def __init__(
+        self, topology: Topology, refused_jobs: Container[JobKey], units: UnitSettings = UNITS
+    ) -> None:
         self.topology, self.units = topology, units
         # For each unit that jobs share, by node label and id: its parts, by job and number of the block.
         self.parts: defaultdict[tuple[str, str], dict[tuple[JobKey, int], Part]] = defaultdict(dict)
@@ -88,7 +90,7 @@ class Cluster:
             if place is None or not uses_devices:
                 self.jobless_nodes[pod.namespace].add(node)
             if uses_devices and (place is not None or member.has_claim or self._has_devices(pod)):
-                self.hold(node, key, self.units.of(place.unit).needed(place.size) if place else 1)
+                self.hold(node, key, self.units.of(place.unit).exclusive_nodes(place.size) if place else 1)
                 if member.is_own_job:
                     self._lasting_nodes.add(node)
         is_placed = pod.node or (member.pin and not (pod.gated and key in self.refused_jobs))
@@ -145,20 +147,22 @@ class Cluster:
             self.parts[place.unit, unit.id].setdefault((job, block), part)
         else:
             for name in whole.names:
-                self.hold(name, job, kind.needed(place.size))
+                self.hold(name, job, kind.exclusive_nodes(place.size))
             if is_pod(job):
                 self._lasting_nodes |= whole.names
             if place.size == 1 and not kind.divides:
                 _add_usage(self.usage, unit.nodes[0].name, demand)
         self.guarantees.recount(whole.nodes)
 
-    def why_not_free(self, unit: Unit, place: Place, kind: Kind, demands: tuple[Demand, ...]) -> Cause | None:
+    def why_not_free(
+        self, unit: Unit, place: Place, kind: UnitKind, demands: tuple[Demand, ...]
+    ) -> Cause | None:
         """Returns why too few nodes of a unit are free for a block of a job; None if enough are free."""
         if kind.shared:
             return self._why_no_part(unit, place, demands)
         size, whole = place.size, unit
         if kind.most:
-            size, whole = kind.needed(size), self.topology.whole_unit(place.unit, unit)
+            size, whole = kind.exclusive_nodes(size), self.topology.whole_unit(place.unit, unit)
         if holder := self.holder(whole, size):
             return _held_cause(holder)
         cause = self.why_full(unit.nodes, demands)
@@ -222,7 +226,7 @@ class Cluster:
         owners = self.repelling.term_owners(unit.nodes, job)
         return is_free and any(owner[0] == job.key[0] for owner in owners)
 
-    def can_become_free(self, unit: Unit, place: Place, kind: Kind, demands: Iterable[Demand]) -> bool:
+    def can_become_free(self, unit: Unit, place: Place, kind: UnitKind, demands: Iterable[Demand]) -> bool:
         """Returns whether a job could have a unit that suits its pods if all other jobs had ended."""
         if not kind.divides:
             is_free = place.size == 1 or self._lasting_nodes.isdisjoint(unit.names)
@@ -300,16 +304,16 @@ class Cluster:
 
     def count_states(self, key: str) -> Counter[str]:
         """Returns how many units of a node label are in each state of `STATES`."""
-        usable, counts = self.units.of(key).usable, Counter(dict.fromkeys(STATES, 0))
+        max_nodes, counts = self.units.of(key).max_nodes, Counter(dict.fromkeys(STATES, 0))
         reserved = self.reserved_nodes(tuple(self.reservations))
         for unit in self.topology.units_by(key).values():
             free_count = self.free_count(key, unit.id)
-            if len(unit.names & self.topology.usable_nodes) < usable:
+            if len(unit.names & self.topology.usable_nodes) < max_nodes:
                 counts["sick"] += 1
             elif not reserved.isdisjoint(unit.names):
                 counts["reserved"] += 1
             else:
-                counts["free" if free_count >= usable else "part" if free_count else "used"] += 1
+                counts["free" if free_count >= max_nodes else "part" if free_count else "used"] += 1
         return counts
 
     def _has_devices(self, pod: Pod) -> bool:

@@ -275,8 +275,12 @@ class _DecisionMaker:
             return
         late_workers = self._late_workers(job)
         obstacle = job.obstacle if job.gated_pods else None
-        self._pause_age(job, stuck=bool(obstacle))
-        why = obstacle or self._preemptions.pause(job) or self._pause(job) if job.gated_pods else None
+        self._exclude_from_age(job, stuck=bool(obstacle))
+        why = (
+            obstacle or self._preemptions.backoff_reason(job) or self._backoff_reason(job)
+            if job.gated_pods
+            else None
+        )
         if late_workers and not self._was_refused(job):
             self._evict(job, late_workers, why or messages.NOT_EVERY_NODE)
         elif why is not None:
@@ -300,7 +304,7 @@ class _DecisionMaker:
                 can_repel = job.key[0] in self._cluster.repelling.namespaces
                 fitting = shortage.ranking.units.values() if shortage and can_repel else ()
                 if any(self._cluster.repelled_at_home(unit, job) for unit in fitting):
-                    self._pause_age(job, stuck=True)  # its author can remove this obstacle at any time
+                    self._exclude_from_age(job, stuck=True)  # its author can remove this obstacle at any time
 
     def _with_victims(self, job: Job, shortage: Shortage) -> Shortage:
         """Returns the shortage of a job that reserves units, with the names of the jobs that it preempts."""
@@ -326,7 +330,7 @@ class _DecisionMaker:
 
     def _delete_pods(self, job: Job, loss: Loss) -> None:
         """Deletes pods of a job that leaves a failed node or that is preempted."""
-        why, cluster = self._losses.pause(job) or self._pause(job), self._cluster
+        why, cluster = self._losses.backoff_reason(job) or self._backoff_reason(job), self._cluster
         moving = elsewhere(job, loss, self._next_memory.lost_since.get(job.key, self._now))
         if why:
             self._waiting.append(Waiting(moving, f"{loss.why}; {why}", Reason.BACKOFF))
@@ -363,7 +367,7 @@ class _DecisionMaker:
             deletion = Deletion(job, pods_to_delete, why, loss.reason, loss.at_once, preemptor=loss.preemptor)
             self._deletions.append(deletion._replace(is_last=False))
 
-    def _pause_age(self, job: Job, *, stuck: bool) -> None:
+    def _exclude_from_age(self, job: Job, *, stuck: bool) -> None:
         """Excludes the time in which a job is stuck from its age. A new leader excludes the whole age."""
         since, previous = self._memory.age_starts.get(job.key), self._memory.decided_at
         if stuck:
@@ -447,7 +451,7 @@ class _DecisionMaker:
         since = unsettled.since if unsettled else self._memory.recent_admissions.get(job.key)
         return since is not None and self._now - since < self._tuning.bound
 
-    def _pause(self, job: Job) -> str | None:
+    def _backoff_reason(self, job: Job) -> str | None:
         """Returns why a job backs off, with the time of the next try; None if it is considered now.
 
         In a namespace with failed admissions, the next job is admitted only when all workers of the last

@@ -17,7 +17,7 @@ from placement import messages
 from placement.decide.fit import Cause
 from placement.decide.jobs import Job
 from placement.decide.topology import Topology, Unit
-from placement.observe.model import Demand, Guarantee, Holders, JobKey, Node, Units
+from placement.observe.model import Demand, Guarantee, Holders, JobKey, Node, UnitSettings
 
 Parts = Mapping[tuple[str, str], Mapping[tuple[JobKey, int], Any]]
 """For each shared unit, by label and id, the blocks that have a part of it (`Cluster.parts`)."""
@@ -94,7 +94,7 @@ def book(rooms: Sequence[Room], unit: Unit) -> bool:
 class Guarantees:
     """The guarantees of a rule table during a decision."""
 
-    def __init__(self, topology: Topology, units: Units, holders: Holders, parts: Parts) -> None:
+    def __init__(self, topology: Topology, units: UnitSettings, holders: Holders, parts: Parts) -> None:
         self._topology, self._units, self._holders, self._parts = topology, units, holders, parts
         self._rows = [row for row in units.guarantees if row.count and row.unit in units.kinds]
         self.labels = tuple(dict.fromkeys(row.unit for row in self._rows))
@@ -260,7 +260,7 @@ class Guarantees:
         return level.uses
 
     def _is_healthy(self, label: str, unit: Unit) -> bool:
-        return len(unit.names & self._topology.usable_nodes) >= self._units.of(label).usable
+        return len(unit.names & self._topology.usable_nodes) >= self._units.of(label).max_nodes
 
     def _count(self, level: Level, label: str, unit: Unit) -> None:
         """Counts a unit, or counts it again after a change: as free, as a unit of a team, or as neither."""

@@ -96,7 +96,7 @@ class Losses:
         departure = self._departure(job)
         return departure.age_start if departure else None
 
-    def pause(self, job: Job) -> str | None:
+    def backoff_reason(self, job: Job) -> str | None:
         """Returns why a job may not leave a node now; None if it may."""
         if self.cut_off == self._now:
             return messages.MOST_NOT_READY

@@ -14,15 +14,15 @@ from placement.decide.jobs import Job, Jobs, Layout
 from placement.decide.reserve import AdmittedJob, Ends, Shares
 from placement.decide.topology import Topology
 from placement.messages import EventReason, Reason
-from placement.observe.model import UNITS, JobKey, Pod, Units
+from placement.observe.model import UNITS, JobKey, Pod, UnitSettings
 
 # If an admitted job does not get its nodes, its admission is tried again at once, and later after pauses.
 # Each pause is twice as long as the last, up to the longest. After a refused write, the first retry waits,
 # too.
-FIRST_PAUSE: Final = timedelta(seconds=10)
-LONGEST_PAUSE: Final = timedelta(minutes=30)
+FIRST_BACKOFF: Final = timedelta(seconds=10)
+LONGEST_BACKOFF: Final = timedelta(minutes=30)
 # The time for which failures, departures and preemptions are remembered.
-MEMORY_TIME: Final = 2 * LONGEST_PAUSE
+MEMORY_TIME: Final = 2 * LONGEST_BACKOFF
 
 # How often a job may leave failed nodes within `MEMORY_TIME`.
 MOST_DEPARTURES: Final = 3
@@ -48,7 +48,7 @@ class Tuning:
     bound: timedelta = timedelta(minutes=2)
     default_limit: timedelta = timedelta(days=1)  # the time limit of a job that has none
     reserves: bool = True  # whether units are reserved for the first job that does not fit
-    units: Units = UNITS
+    units: UnitSettings = UNITS
     failed_after: timedelta = timedelta(minutes=1)  # how long a job tolerates a failed node
     preempts: bool = True  # whether jobs preempt other jobs if the table permits it
 
@@ -71,10 +71,10 @@ class Failure:
 
     def retry_time(self, tuning: Tuning) -> datetime:
         """Returns when the job is tried again: the first retry is at once, except after a refused write."""
-        pause, before = (FIRST_PAUSE, 1) if self.refused else (tuning.bound, 2)
+        backoff, before = (FIRST_BACKOFF, 1) if self.refused else (tuning.bound, 2)
         if self.count < before:
             return self.at
-        return self.at + min(pause * 2.0 ** min(self.count - before, 16), LONGEST_PAUSE)
+        return self.at + min(backoff * 2.0 ** min(self.count - before, 16), LONGEST_BACKOFF)
 
 
 class Departure(NamedTuple):
@@ -124,7 +124,7 @@ class Cache(NamedTuple):
     """
 
     topology: Topology
-    units: Units
+    units: UnitSettings
     members: Mapping[str, Member]  # by the uid of the pod
     jobs: Jobs
 

@@ -91,7 +91,7 @@ class Preemptions:
         current = self.current
         return bool(current and key in current.victims and self.losses.running(key) & current.pods)
 
-    def pause(self, job: Job) -> str | None:
+    def backoff_reason(self, job: Job) -> str | None:
         """Returns why a victim is not admitted again yet; None if it may be, and for other jobs."""
         return messages.ENDING if self.is_victim(job.key) else None
 
@@ -167,7 +167,7 @@ class Preemptions:
                 for member in job.workers
             )
             and job.key not in self.losses.lasting
-            and self.losses.pause(job) is None
+            and self.losses.backoff_reason(job) is None
             and not self.cluster.guarantees.protects(job)
         )
 

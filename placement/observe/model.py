@@ -37,7 +37,7 @@ POSITIVE: Final = ("In", "Exists")
 HARD: Final = ("NoSchedule", "NoExecute")
 
 
-class Kind(NamedTuple):
+class UnitKind(NamedTuple):
     """The properties of the units that a node label forms."""
 
     nodes: int  # the number of nodes of a unit
@@ -46,7 +46,7 @@ class Kind(NamedTuple):
     resource: str = keys.NEURON  # the resource by which jobs request its nodes
 
     @property
-    def usable(self) -> int:
+    def max_nodes(self) -> int:
         """The maximum number of nodes of a unit that a job can have."""
         return self.most or self.nodes
 
@@ -59,14 +59,14 @@ class Kind(NamedTuple):
         """Returns whether ``size`` workers of a job can share a unit."""
         return 1 <= size <= self.most if self.most else size == self.nodes
 
-    def needed(self, size: int) -> int:
+    def exclusive_nodes(self, size: int) -> int:
         """Returns how many nodes a block needs for itself. Blocks that need 1 may share a node."""
         if self.shared:
             return 1
         return max(size, 2) if self.most else size
 
 
-UNKNOWN: Final = Kind(0)
+UNKNOWN: Final = UnitKind(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +89,10 @@ class Guarantee:
 
 
 @dataclass(frozen=True)
-class Units:
+class UnitSettings:
     """The kinds of units by node label, the resources by which jobs request nodes, and the guarantees."""
 
-    kinds: Mapping[str, Kind]
+    kinds: Mapping[str, UnitKind]
     devices: frozenset[str] = keys.DEVICES
     guarantees: tuple[Guarantee, ...] = ()
 
@@ -101,11 +101,11 @@ class Units:
         kinds = {**self.kinds, **other.kinds}
         return type(self)(kinds, self.devices | other.devices, other.guarantees)
 
-    def kind(self, place: Place) -> Kind:
+    def kind(self, place: Place) -> UnitKind:
         """Returns the kind of a job's units; for an unknown label, units as large as its blocks."""
-        return self.kinds.get(place.unit, Kind(place.size))
+        return self.kinds.get(place.unit, UnitKind(place.size))
 
-    def of(self, key: str) -> Kind:
+    def of(self, key: str) -> UnitKind:
         """Returns the kind of the units of a label; for an unknown label, a kind without nodes."""
         return self.kinds.get(key, UNKNOWN)
 
@@ -123,7 +123,9 @@ class Units:
 
 
 # The units of the packaged table.
-UNITS: Final = Units({keys.SERVER_4: Kind(4), keys.SERVER_2: Kind(2), keys.HOSTNAME: Kind(1)})
+UNITS: Final = UnitSettings(
+    {keys.SERVER_4: UnitKind(4), keys.SERVER_2: UnitKind(2), keys.HOSTNAME: UnitKind(1)}
+)
 
 
 class _FaultSchema:
@@ -154,7 +156,9 @@ class Ended(NamedTuple):
     number: int
 
 
-def units_of(families: Iterable[Mapping[str, Any]], guarantees: Iterable[Mapping[str, Any]] = ()) -> Units:
+def units_of(
+    families: Iterable[Mapping[str, Any]], guarantees: Iterable[Mapping[str, Any]] = ()
+) -> UnitSettings:
     """Returns the units that a rule table and the packaged table define.
 
     Raises:
@@ -164,7 +168,7 @@ def units_of(families: Iterable[Mapping[str, Any]], guarantees: Iterable[Mapping
     try:
         kinds = {key: kind for family in enabled_families for key, kind in _kinds(family)}
         devices = frozenset(name for family in enabled_families for name in family.get("wholeNode", ()))
-        return UNITS | Units(kinds, devices, tuple(map(_guarantee, guarantees)))
+        return UNITS | UnitSettings(kinds, devices, tuple(map(_guarantee, guarantees)))
     except (AttributeError, LookupError, TypeError) as error:
         raise ValueError(messages.invalid_row(error)) from error
 
@@ -179,7 +183,7 @@ def _guarantee(row: Mapping[str, Any]) -> Guarantee:
     return Guarantee(globs, unit, count, row.get("preempts") == "lower")
 
 
-def _kinds(family: Mapping[str, Any]) -> Iterator[tuple[str, Kind]]:
+def _kinds(family: Mapping[str, Any]) -> Iterator[tuple[str, UnitKind]]:
     """Yields the label and the kind of each unit of a family.
 
     Several jobs may share a unit if no shape of the family keeps other jobs off it.
@@ -200,7 +204,7 @@ def _kinds(family: Mapping[str, Any]) -> Iterator[tuple[str, Kind]]:
         is_shared = bool(shapes) and all(shape.get("apart", "none") == "none" for _, shape in shapes)
         resource = next(iter(family.get("wholeNode") or ()), keys.NEURON)
         size = 0 if is_fixed else usable
-        yield unit["label"], Kind(unit["nodes"], size, is_shared and not is_fixed, resource)
+        yield unit["label"], UnitKind(unit["nodes"], size, is_shared and not is_fixed, resource)
 
 
 def is_pod(job: JobKey) -> bool:

@@ -6,17 +6,17 @@ from pathlib import Path
 from common.tablefiles import merge_texts, packaged_texts, read_texts, table_files
 from common.watched import UnusableError, Watched
 from placement import messages
-from placement.observe.model import UNITS, Units, units_of
+from placement.observe.model import UNITS, UnitSettings, units_of
 
 
-def watch_units(path: Path | None) -> Watched[Units]:
+def watch_units(path: Path | None) -> Watched[UnitSettings]:
     """Returns the watched units of the packaged table and, with a path, of this file or directory.
 
     If a row is removed, for example by the kill switch, its units remain, because pods may be on them.
     """
     all_units = UNITS
 
-    def load() -> Units:
+    def load() -> UnitSettings:
         nonlocal all_units
         texts = (*packaged_texts().values(), *(text for _, text in (read_texts(path) if path else ())))
         try:

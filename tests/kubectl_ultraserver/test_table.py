@@ -3,7 +3,7 @@
 import pytest
 
 from kubectl_ultraserver.table import read
-from placement.observe.model import UNITS, Kind, Units
+from placement.observe.model import UNITS, UnitKind, UnitSettings
 from testbed import chart
 from tests.kubectl_ultraserver.build import rules
 from webhook.rules.load import load_default
@@ -35,7 +35,7 @@ def test_rows_of_the_config_map_count_in_the_order_of_its_files() -> None:
     own["data"] |= {"z.yaml": "rules: [{name: c, mode: off}]", "z.txt": "["}
     table = read(own)
     assert table.kinds == (*read(None).kinds, "example.com/v1/Train")
-    assert table.units == UNITS | Units({"rack": Kind(18)})
+    assert table.units == UNITS | UnitSettings({"rack": UnitKind(18)})
     assert (table.types, table.type_label) == ((*read(None).types, "trn9"), "type")
     assert (table.placers, table.levels) == (frozenset({"whole-job"}), frozenset())
 

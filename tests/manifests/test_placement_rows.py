@@ -16,7 +16,7 @@ from contract import keys
 from contract.place import Index, Place, Placer, Term
 from placement.decide.plan import Tuning
 from placement.decide.topology import Topology
-from placement.observe.model import UNITS, Kind, Node, Pod, Units
+from placement.observe.model import UNITS, Node, Pod, UnitKind, UnitSettings
 from placement.observe.read import read_pod
 from placement.observe.units import watch_units
 from testbed import chart
@@ -180,8 +180,8 @@ def test_machines_of_another_size_are_a_row(files: dict[str, str], tmp_path: Pat
         for number in range(3 * 18 - 1)
     ]
     decision = decide(Topology(nodes), pods, NOW, Tuning(units=units()))
-    (opening,) = decision.openings
-    assert opening.blocks == {0: "rack-0", 1: "rack-1"}
+    (admission,) = decision.admissions
+    assert admission.blocks == {0: "rack-0", 1: "rack-1"}
 
 
 def test_units_are_rows_that_are_laid_over_the_packaged_ones(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_units_are_rows_that_are_laid_over_the_packaged_ones(tmp_path: Path) -> 
     (tmp_path / "own.yaml").write_text(
         "families: [{name: trn2u, units: [{label: example.com/four, nodes: 4}]}]"
     )
-    assert watch_units(tmp_path).refresh() == UNITS | Units({"example.com/four": Kind(4)})
+    assert watch_units(tmp_path).refresh() == UNITS | UnitSettings({"example.com/four": UnitKind(4)})
 
 
 def with_ranks(**launcher: Json) -> Json:

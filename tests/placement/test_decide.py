@@ -13,7 +13,7 @@ from placement import messages
 from placement.decide.decide import assume
 from placement.decide.plan import Decision, Failure, Memory, Tuning, Unsettled
 from placement.decide.topology import Topology
-from placement.observe.model import UNITS, Demand, Node, Pod, Taint, Toleration, Units
+from placement.observe.model import UNITS, Demand, Node, Pod, Taint, Toleration, UnitSettings
 from tests.placement.world import (
     DEMAND,
     HOUR,
@@ -745,7 +745,7 @@ def test_an_ultraserver_that_gave_a_pair_away_has_the_other_pair_left() -> None:
 def test_what_is_known_of_unchanged_pods_changes_no_decision(seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311 - a world that can be had again
     nodes, memory, units = servers(4), Memory(), UNITS
-    pairless = Units({key: kind for key, kind in UNITS.kinds.items() if key != SERVER_2})
+    pairless = UnitSettings({key: kind for key, kind in UNITS.kinds.items() if key != SERVER_2})
     pods = [
         *bound(job("runs", 4), on(nodes, *(f"n1-{place}" for place in range(4))), started=True),
         *bound(job("pair", 2), on(nodes, "n2-0", "n2-1"), started=True),

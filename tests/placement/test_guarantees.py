@@ -12,7 +12,7 @@ from placement.decide.guarantee import Guarantees
 from placement.decide.plan import Decision, Failure, Memory, Tuning
 from placement.decide.topology import Topology
 from placement.messages import Reason
-from placement.observe.model import UNITS, Demand, Guarantee, Kind, Node, Pod, Units, units_of
+from placement.observe.model import UNITS, Demand, Guarantee, Node, Pod, UnitKind, UnitSettings, units_of
 from tests.placement.world import (
     DEMAND,
     HOUR,
@@ -151,8 +151,8 @@ GPUS = Demand(requests={"gpu": 4000})
 
 
 def on_racks(*pods: Iterable[Pod], guarantees: tuple[Guarantee, ...], racks: bool = True) -> Decision:
-    kinds = {**UNITS.kinds, RACK: Kind(18, 16, shared=True, resource="gpu")}
-    units = Units(kinds, UNITS.devices | {"gpu"}, guarantees)
+    kinds = {**UNITS.kinds, RACK: UnitKind(18, 16, shared=True, resource="gpu")}
+    units = UnitSettings(kinds, UNITS.devices | {"gpu"}, guarantees)
     nodes = [*THREE.values(), *(RACKS.values() if racks else ())]
     return decide(Topology(nodes), [pod for each in pods for pod in each], NOW, Tuning(units=units))
 

@@ -11,15 +11,15 @@ from contract.keys import GATE, HOSTNAME
 from contract.place import Place, Placer
 from placement.decide.plan import Decision, Tuning
 from placement.decide.topology import Topology
-from placement.observe.model import UNITS, Demand, Kind, Node, Pod, Units, units_of
+from placement.observe.model import UNITS, Demand, Node, Pod, UnitKind, UnitSettings, units_of
 from tests.placement.world import HOUR, NOW, bound, carry_out, decide, placed, settled, waiting
 
 LABEL, CHIP = "example.com/rack", "example.com/chip"
 DEMAND = Demand({"type": "chips"}, None, (), {CHIP: 4_000})
 KINDS = {
-    "4": Kind(4, 4, shared=True),
-    "18 of which 16 count": Kind(18, 16, shared=True),
-    "36": Kind(36, 36, shared=True),
+    "4": UnitKind(4, 4, shared=True),
+    "18 of which 16 count": UnitKind(18, 16, shared=True),
+    "36": UnitKind(36, 36, shared=True),
 }
 
 
@@ -45,11 +45,11 @@ def job(name: str, workers: int, size: int = 0, demand: Demand = DEMAND, **chang
     ]
 
 
-def tuned(kind: Kind) -> Tuning:
-    return Tuning(units=UNITS | Units({LABEL: kind}, frozenset({CHIP})))
+def tuned(kind: UnitKind) -> Tuning:
+    return Tuning(units=UNITS | UnitSettings({LABEL: kind}, frozenset({CHIP})))
 
 
-def decided(kind: Kind, nodes: Iterable[Node], *jobs: list[Pod]) -> Decision:
+def decided(kind: UnitKind, nodes: Iterable[Node], *jobs: list[Pod]) -> Decision:
     return decide(Topology(nodes), [pod for each in jobs for pod in each], NOW, tuned(kind))
 
 
@@ -62,15 +62,15 @@ def filled(racks: Mapping[str, list[Node]], taken: Mapping[str, int]) -> list[Po
     return runs
 
 
-def fillings(kind: Kind) -> Iterable[tuple[int, int]]:
+def fillings(kind: UnitKind) -> Iterable[tuple[int, int]]:
     """How many nodes are taken of two units: none, one, half, and nearly or all of those that count."""
-    return product(sorted({0, 1, kind.nodes // 2, kind.usable - 1, kind.usable}), repeat=2)
+    return product(sorted({0, 1, kind.nodes // 2, kind.max_nodes - 1, kind.max_nodes}), repeat=2)
 
 
-def sizes(kind: Kind) -> list[int]:
+def sizes(kind: UnitKind) -> list[int]:
     """Sizes of jobs: every one for small units, those about the edges for others."""
-    edges = {1, 2, 5, kind.usable // 2, kind.usable // 2 + 1, kind.usable - 1, kind.usable}
-    return [*range(1, kind.usable + 1)] if kind.nodes < 36 else sorted(edges)
+    edges = {1, 2, 5, kind.max_nodes // 2, kind.max_nodes // 2 + 1, kind.max_nodes - 1, kind.max_nodes}
+    return [*range(1, kind.max_nodes + 1)] if kind.nodes < 36 else sorted(edges)
 
 
 @pytest.mark.limit(10, "every size of job with every filling")
@@ -86,7 +86,7 @@ def test_a_job_gets_a_part_of_the_fullest_unit_that_has_room_and_whole_units_sta
         for size in sizes(kind):
             decision = decide(topology, [*runs, *job("new", size)], NOW, tuning)
             fits = {each: free for each, free in room.items() if free >= size}
-            broken = {each: free for each, free in fits.items() if free < kind.usable}
+            broken = {each: free for each, free in fits.items() if free < kind.max_nodes}
             least = min(fits.values()) if not broken else min(broken.values())
             assert room[placed(decision)["new"]] == least, (left, right, size)
 
@@ -155,7 +155,7 @@ def test_pods_without_devices_and_without_a_job_use_cpu_and_memory() -> None:
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4])
 def test_a_job_that_has_a_unit_to_itself_may_use_some_of_its_nodes_only(size: int) -> None:
-    kind = Kind(4, 4)
+    kind = UnitKind(4, 4)
     nodes = [*rack("a", 4, sick=1), *rack("b", 4)]
     others = job("other", 1, created=NOW.replace(second=1))
     result = placed(decided(kind, nodes, job("mine", size), others))
@@ -195,7 +195,7 @@ def test_a_part_is_reserved_from_when_enough_nodes_of_the_unit_are_free() -> Non
 
 def test_what_units_are_follows_from_the_rows() -> None:
     result = units_of([NVL72])
-    assert result.kinds[LABEL] == Kind(18, 16, shared=True, resource="nvidia.com/gpu")
+    assert result.kinds[LABEL] == UnitKind(18, 16, shared=True, resource="nvidia.com/gpu")
     assert "nvidia.com/gpu" in result.devices
     apart = [{**shape, "apart": "required"} for shape in NVL72["shapes"]]
     assert units_of([{**NVL72, "shapes": apart}]).kinds[LABEL] == result.kinds[LABEL]._replace(shared=False)

@@ -17,8 +17,8 @@ from kube.api import ApiError, ConflictError, ForbiddenError
 from placement.act.events import PAUSE, PER_NAMESPACE, PER_PASS, REPEAT
 from placement.act.write import delete, gate_removal, opened_value, patch, pin_operations
 from placement.decide.decide import Scene
-from placement.decide.plan import FIRST_PAUSE
-from placement.observe.model import UNITS, Guarantee, Kind, Units
+from placement.decide.plan import FIRST_BACKOFF
+from placement.observe.model import UNITS, Guarantee, UnitKind, UnitSettings
 from placement.observe.read import read_pod
 from testbed.plane.nodes import INSTANCE_TYPE
 from tests.kube.fake import NOW, FakeApi
@@ -173,7 +173,7 @@ def test_of_two_leaders_who_decide_from_the_same_one_opens_a_job(api: FakeApi) -
     assert state(api)["a-worker-5"] == (None, 1)
     api.refuse = ""
     behind.pods.catch_up()
-    behind.clock.forward(FIRST_PAUSE)
+    behind.clock.forward(FIRST_BACKOFF)
     behind.run()
     pods = state(api, "a-worker")
     assert [pods[f"a-worker-{index}"] for index in range(8)] == [("us-01", 0)] * 4 + [("us-02", 0)] * 4
@@ -400,7 +400,7 @@ def test_the_figures(api: FakeApi) -> None:
     store_job(api, "a", 4)
     store_job(api, "b", 8)
     program = Program(api)
-    program.run.units = lambda: UNITS | Units({INSTANCE_TYPE: Kind(8)})
+    program.run.units = lambda: UNITS | UnitSettings({INSTANCE_TYPE: UnitKind(8)})
     prefix = "ultraserver_placement"
 
     def waiting() -> dict[str, float]:

@@ -18,7 +18,7 @@ from placement.decide.plan import MOST_DEPARTURES, MOST_PREEMPTIONS, Decision, F
 from placement.decide.preempt import MOST_VICTIMS
 from placement.decide.reserve import AdmittedJob
 from placement.decide.topology import Topology
-from placement.observe.model import UNITS, Guarantee, Node, Pod, Units
+from placement.observe.model import UNITS, Guarantee, Node, Pod, UnitSettings
 from tests.helpers import examples
 from tests.placement.world import (
     DEMAND,
@@ -541,7 +541,7 @@ def test_a_forecast_lets_the_jobs_end() -> None:
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> tuple[list[Node], list[Pod], list[Pod], Units]:
+def worlds(draw: st.DrawFn) -> tuple[list[Node], list[Pod], list[Pod], UnitSettings]:
     pods: list[Pod] = []
     for number in range(1, 4):
         names = server(number)
@@ -565,7 +565,7 @@ def worlds(draw: st.DrawFn) -> tuple[list[Node], list[Pod], list[Pod], Units]:
 @examples(60)
 @given(world=worlds())
 def test_whole_jobs_of_lower_priority_end_and_each_has_to(
-    world: tuple[list[Node], list[Pod], list[Pod], Units],
+    world: tuple[list[Node], list[Pod], list[Pod], UnitSettings],
 ) -> None:
     nodes, others, own, units = world
     topology, memory = Topology(nodes), MEMORY

@@ -13,14 +13,16 @@ from placement.decide.jobs import Job
 from placement.decide.plan import LONGEST_REASON, Admission, Memory, Tuning
 from placement.decide.topology import Topology
 from placement.messages import Reason
-from placement.observe.model import UNITS, Kind, Node, Pod, Units
+from placement.observe.model import UNITS, Node, Pod, UnitKind, UnitSettings
 from tests.placement.world import HOUR, NOW, bound, changed, decide, foreign, job, on, servers, waiting
 
 MANY = servers(40)
 
 
 def why(nodes: Iterable[Node], pods: Iterable[Pod], name: str = "a") -> str:
-    return waiting(decide(Topology(nodes), pods, NOW, Tuning(units=UNITS | Units({"rack": Kind(8)}))))[name]
+    return waiting(
+        decide(Topology(nodes), pods, NOW, Tuning(units=UNITS | UnitSettings({"rack": UnitKind(8)})))
+    )[name]
 
 
 def running(name: str, *numbers: int) -> list[Pod]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from placement.observe.model import UNITS, Kind, Units
+from placement.observe.model import UNITS, UnitKind, UnitSettings
 from placement.observe.units import watch_units
 from tests.rules.tables import mounted
 
@@ -25,12 +25,12 @@ def test_a_broken_or_missing_table_takes_no_unit_from_placed_jobs(
     with caplog.at_level(logging.ERROR, "placement"):
         assert units() == units() == UNITS
         rows.write_text(RACKS)
-        assert units() == UNITS | Units({"example.com/rack": Kind(18)})
+        assert units() == UNITS | UnitSettings({"example.com/rack": UnitKind(18)})
         rows.write_text(broken)
-        assert units() == UNITS | Units({"example.com/rack": Kind(18)})
+        assert units() == UNITS | UnitSettings({"example.com/rack": UnitKind(18)})
     assert len(caplog.records) == 2, "once for each time that it breaks"
     rows.unlink()
-    assert units() == UNITS | Units({"example.com/rack": Kind(18)})
+    assert units() == UNITS | UnitSettings({"example.com/rack": UnitKind(18)})
 
 
 def test_a_file_that_the_webhook_does_not_read_has_no_effect(tmp_path: Path) -> None:
@@ -53,4 +53,4 @@ def test_all_files_are_of_one_version_of_a_mounted_config_map(
     monkeypatch.setattr(Path, "open", opening)
     units = watch_units(tmp_path)
     assert units.value == UNITS
-    assert units.refresh() == UNITS | Units({"example.com/rack": Kind(18)})
+    assert units.refresh() == UNITS | UnitSettings({"example.com/rack": UnitKind(18)})
