@@ -6,13 +6,13 @@ from datetime import timedelta
 from typing import Final
 
 from placement import messages
-from placement.decide.believe import Member
 from placement.decide.choose import Ranking
-from placement.decide.cluster import Cluster, shown
+from placement.decide.cluster import Cluster, display_name
 from placement.decide.jobs import Job
+from placement.decide.members import Member
 from placement.decide.plan import Admission, Failure, Shortage
 from placement.decide.reserve import OVERDUE, Ends
-from placement.decide.topology import unsuited
+from placement.decide.topology import why_unsuited
 from placement.messages import Reason
 from placement.observe.model import Demand, Guarantee, Node
 
@@ -109,13 +109,13 @@ class Allocator:
     def _why_unfit(self, job: Job, node: Node, pods: Iterable[Member]) -> str | None:
         """Returns why a node of a unit that a job has does not suit the job's pods; None if it does."""
         demands = tuple(dict.fromkeys(member.demand for member in pods))
-        cause = unsuited(node, demands)
+        cause = why_unsuited(node, demands)
         # If the unit is a single node, jobs may share it, and its usage already includes pods that are pinned
         # to it.
         if cause is None and (job.place.size > 1 or self._cluster.units.of(job.place.unit).divides):
             others = [holder for holder in self._cluster.holders.get(node.name, ()) if holder != job.key]
             if others:
-                return messages.node_held_by(node.name, shown(others[0]))
+                return messages.node_held_by(node.name, display_name(others[0]))
             cause = self._cluster.why_full([node], demands)
         cause = cause or self._cluster.why_repelled([node], job)
         return cause.detail if cause else None
@@ -153,12 +153,12 @@ class Allocator:
         `OVERDUE`. The first job within a guarantee has one that keeps off only jobs of the same team.
         """
         reservations, namespace = self._cluster.reservations, job.key[0]
-        general = [reservation.job[0] for reservation in reservations if not reservation.team]
+        general = [reservation.job[0] for reservation in reservations if not reservation.guarantee]
         team = self._cluster.guarantees.guarantee_for(job)
         teams: list[Guarantee | None] = []
         if not general or (age >= OVERDUE and namespace not in general):
             teams.append(None)
-        if team and all(reservation.team is not team for reservation in reservations):
+        if team and all(reservation.guarantee is not team for reservation in reservations):
             teams.append(team)
         if not teams or self._tries[namespace] == MOST_TRIES:
             return

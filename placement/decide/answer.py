@@ -15,12 +15,12 @@ from placement.decide.decide import Scene
 from placement.decide.forecast import forecast
 from placement.decide.plan import Waiting
 from placement.messages import STUCK, WITHOUT_NAMES, Reason
-from placement.observe.coming import coming
+from placement.observe.coming import future_pods
 from placement.observe.model import Pod
 
 MOST_PODS: Final = 1024
 """Maximum number of Pods of the job in a question."""
-LONGEST: Final = 253
+LONGEST_NAME: Final = 253
 """Maximum length of a name, as for the API server: names of jobs stay in caches."""
 MOST_DECISIONS: Final = 30
 """Maximum number of decisions that forecast a start: the program needs time for its other decisions."""
@@ -72,9 +72,9 @@ def pods_of(question: Mapping[str, Any], now: datetime) -> list[Pod]:
     if any(get(pod, ("spec", "resourceClaims")) for pod in workers):
         raise ValueError(messages.CLAIMS_DEVICES)
     names = str(question["namespace"]), str(question["name"])
-    if max(map(len, names)) > LONGEST:
-        raise ValueError(messages.long_name(LONGEST))
-    pods = coming(*names, workers, place, sets if place.group else 1, {}, now)
+    if max(map(len, names)) > LONGEST_NAME:
+        raise ValueError(messages.long_name(LONGEST_NAME))
+    pods = future_pods(*names, workers, place, sets if place.group else 1, {}, now)
     if not pods:
         raise ValueError(messages.EMPTY)
     # If the Pods had a node or a pin, the reason would name the jobs on that node or unit.

@@ -15,7 +15,7 @@ from operator import itemgetter
 from contract.place import Place
 from placement.decide.cluster import Cluster
 from placement.decide.fit import Cause
-from placement.decide.guarantee import Room, book
+from placement.decide.guarantee import Allowance, try_take
 from placement.decide.jobs import Job
 from placement.decide.reserve import End, Ends, Reservation
 from placement.decide.topology import Unit
@@ -40,7 +40,7 @@ class Ranking:
         self._cluster, self.place, self.demands = cluster, place, demands
         # The units that suit the pods, by id, whether or not they have holders; and why other units do not.
         self._kind = kind = cluster.units.kind(place)
-        self.parts = kind.divides  # whether a job may have fewer nodes than the unit has
+        self.has_parts = kind.divides  # whether a job may have fewer nodes than the unit has
         self.units, self.causes = cluster.topology.units_for(place.unit, place.size, kind.nodes, demands)
         self._examined: list[Unit] = []
         is_possible = cluster.can_become_free
@@ -91,20 +91,20 @@ class Ranking:
         team_key = guarantees.guarantees_of(job.key[0]), reservations
         if self._maximum.get(team_key, count) < count:
             return []
-        rooms = cluster.rooms(job, reservations)
-        if self._set_aside and (rooms or reservations != self._set_aside_for):
+        allowances = cluster.allowances(job, reservations)
+        if self._set_aside and (allowances or reservations != self._set_aside_for):
             for entry in self._set_aside:
                 heappush(self._heap, entry)
             self._set_aside.clear()
         self._set_aside_for = reservations
-        best, last, repelled = self._search(job, count, reserved_nodes, rooms, avoided, doubtful)
+        best, last, repelled = self._search(job, count, reserved_nodes, allowances, avoided, doubtful)
         last.sort(key=lambda entry: entry[1][-1] in avoided)
-        others = (entry for entry in last if book(rooms, self.units[entry[1][-1]]))
+        others = (entry for entry in last if try_take(allowances, self.units[entry[1][-1]]))
         entries = best + list(islice(others, count - len(best)))
         for entry in chain(best, last, repelled):
             heappush(self._heap, entry)
         # If some units come last for this job only, another job may get more units than this job.
-        if rooms and not last and len(entries) + len(repelled) < count:
+        if allowances and not last and len(entries) + len(repelled) < count:
             self._maximum[team_key] = len(entries) + len(repelled)
         return [self.units[names[-1]] for _, names in entries] if len(entries) == count else []
 
@@ -113,7 +113,7 @@ class Ranking:
         job: Job,
         count: int,
         reserved_nodes: frozenset[str],
-        rooms: list[Room],
+        allowances: list[Allowance],
         avoided: Collection[str],
         doubtful: Collection[str],
     ) -> tuple[list[Entry], list[Entry], list[Entry]]:
@@ -132,7 +132,7 @@ class Ranking:
                 or self._cluster.repelling.is_unclear(unit.nodes, job.key[0])
             ):
                 last_entries.append(entry)
-            elif book(rooms, unit):
+            elif try_take(allowances, unit):
                 best_entries.append(entry)
             else:
                 self._set_aside.append(entry)
@@ -153,7 +153,7 @@ class Ranking:
     @cached_property
     def broken(self) -> Mapping[str, Cause]:
         """The units that the pods select and cannot use, by id, each with the cause."""
-        return {unit: cause for unit, cause in self.causes.items() if cause.kind != "not selected"}
+        return {unit: cause for unit, cause in self.causes.items() if cause.category != "not selected"}
 
     def why_not_free(self, unit: Unit) -> Cause | None:
         """Returns why too few nodes of a unit are free; None if a job can have it."""
@@ -207,8 +207,8 @@ class Ranking:
         reserved.
         """
         cluster, namespace = self._cluster, job.key[0]
-        jobless_nodes = cluster.jobless_nodes.get(namespace, frozenset[str]())
-        rooms = cluster.guarantees.rooms(job, within=team)
+        other_pod_nodes = cluster.other_pod_nodes.get(namespace, frozenset[str]())
+        allowances = cluster.guarantees.allowances(job, within=team)
         reserved_nodes = cluster.reserved_nodes(() if team else cluster.reservations_against(job))
         entries: list[tuple[tuple[bool, bool, bool, int, End, str], Unit]] = []
         for unit, end, holders in self.ending_units(ends):
@@ -217,14 +217,14 @@ class Ranking:
             if cluster.why_repelled(unit.nodes, job, ending_jobs=holders):
                 continue
             is_last = end.is_assumed and any(holder[0] == namespace for holder in holders)
-            if not is_last and not jobless_nodes.isdisjoint(unit.names):
+            if not is_last and not other_pod_nodes.isdisjoint(unit.names):
                 is_last = cluster.why_full(unit.nodes, self.demands) is not None
             # If ends are assumed, units with fewer nodes in use come first.
             in_use = len(holders) if end.is_assumed else 0
             entries.append(((is_last, end.is_late, end.is_assumed, in_use, end, unit.id), unit))
         # When the reservation begins, the units that are owed to other teams must still be free. If fewer
         # units are free now, the reservation also includes units that become free for these teams.
-        bookable = (entry for entry in sorted(entries, key=itemgetter(0)) if book(rooms, entry[1]))
+        bookable = (entry for entry in sorted(entries, key=itemgetter(0)) if try_take(allowances, entry[1]))
         missing = 0 if team else cluster.guarantees.missing_units(job)
         chosen = list(islice(bookable, count + missing))
         if len(chosen) < count:

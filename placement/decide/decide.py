@@ -16,10 +16,10 @@ from functools import partial
 from placement import messages
 from placement.decide.allocate import Allocator, UnplacedError
 from placement.decide.allocation import allocations
-from placement.decide.believe import Belief, Member, unexamined
-from placement.decide.cluster import Cluster, shown
+from placement.decide.cluster import Cluster, display_name
 from placement.decide.jobs import Job, jobs_of
-from placement.decide.lost import Loss, Losses, elsewhere
+from placement.decide.lost import Loss, Losses, with_waiting_blocks
+from placement.decide.members import Examiner, Member, unexamined
 from placement.decide.plan import (
     Admission,
     Cache,
@@ -32,13 +32,13 @@ from placement.decide.plan import (
     Unsettled,
     Waiting,
 )
-from placement.decide.preempt import Preemptions, without
+from placement.decide.preempt import Preemptions, without_jobs
 from placement.decide.reasons import explain
 from placement.decide.reserve import YOUNG, Ends, Shares
 from placement.decide.topology import Topology
 from placement.messages import Reason
 from placement.observe.inventory import Inventory
-from placement.observe.model import Ended, JobKey, Pod
+from placement.observe.model import EndedWorker, JobKey, Pod
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Scene:
     """
 
     nodes: Topology
-    pods: tuple[Pod | Ended, ...]
+    pods: tuple[Pod | EndedWorker, ...]
     now: datetime
     tuning: Tuning = field(default_factory=Tuning)
     memory: Memory = field(default_factory=Memory)
@@ -131,10 +131,10 @@ class _DecisionMaker:
         cache = self._memory.cache
         if cache and cache.units is not self._tuning.units:
             cache = None
-        belief, members = self._add_pods(cache)
+        examiner, members = self._add_pods(cache)
         self._shares = shares = Shares(self._cluster.holders, len(self._cluster.topology.nodes))
         known_jobs = jobs_of(members, cache.jobs if cache else None)
-        self._cache = Cache(self._cluster.topology, self._tuning.units, belief.members, known_jobs)
+        self._cache = Cache(self._cluster.topology, self._tuning.units, examiner.members, known_jobs)
         jobs = [self._with_ended_workers(job) for _, job in known_jobs.values()]
         by_key = {job.key: job for job in jobs}
         self._errors += self._losses.follow(by_key, self._memory)
@@ -184,7 +184,7 @@ class _DecisionMaker:
             admitted_jobs=self._ends.admitted_jobs,
             exceeded_limits=self._ends.exceeded_limits,
             preemption=self._preemptions.current,
-            cut_off_at=self._losses.cut_off,
+            cut_off_at=self._losses.cut_off_at,
             cache=self._cache,
         )
 
@@ -207,21 +207,23 @@ class _DecisionMaker:
         moves = (job.is_returning or self._losses.moves(job)) and not self._preemptions.is_victim(job.key)
         return moves and job.key not in self._next_memory.failures
 
-    def _add_pods(self, cache: Cache | None) -> tuple[Belief, list[Member]]:
+    def _add_pods(self, cache: Cache | None) -> tuple[Examiner, list[Member]]:
         """Adds all pods to the cluster. Returns the pods of jobs, without the jobs that a bug affects."""
         topology, units = self._cluster.topology, self._tuning.units
         pods, inventory = self._scene.pods, self._scene.inventory
-        ended_workers = [pod for pod in pods if isinstance(pod, Ended)]
+        ended_workers = [pod for pod in pods if isinstance(pod, EndedWorker)]
         live_pods = [pod for pod in pods if isinstance(pod, Pod)]
         known_members = cache.members if cache else {}
         if cache and cache.topology is not topology:
             known_members = {uid: member for uid, member in known_members.items() if not member.pod.node}
-        belief = Belief(live_pods, inventory, topology, units, self._now, self._tuning.bound, known_members)
+        examiner = Examiner(
+            live_pods, inventory, topology, units, self._now, self._tuning.bound, known_members
+        )
         members: list[Member] = []
         bugs: set[JobKey] = set()
         for pod in live_pods:
             try:
-                member = belief.member_of(pod)
+                member = examiner.member_of(pod)
                 if pod.on_failure:
                     self._losses.add(member)
                 if pod.node or member.pin is not None:  # most waiting pods have neither
@@ -238,7 +240,7 @@ class _DecisionMaker:
             self._cluster.add_claim(claim)
         for job, number in ended_workers:
             self._ended_numbers[job].add(number)
-        return belief, [member for member in members if member.key not in bugs] if bugs else members
+        return examiner, [member for member in members if member.key not in bugs] if bugs else members
 
     def _with_ended_workers(self, job: Job) -> Job:
         """Returns the job with the numbers of its ended workers if it continues without these workers.
@@ -320,8 +322,8 @@ class _DecisionMaker:
     def _admission_without(self, job: Job, victims: Collection[JobKey]) -> Admission | None:
         """Returns the admission of a job if the victims did not exist; None if the job would still wait."""
         scene = self._scene
-        pods, inventory = without(scene.pods, scene.inventory, victims)
-        other_pods = tuple(pod for pod in pods if isinstance(pod, Ended) or not pod.deleting)
+        pods, inventory = without_jobs(scene.pods, scene.inventory, victims)
+        other_pods = tuple(pod for pod in pods if isinstance(pod, EndedWorker) or not pod.deleting)
         memory, tuning = replace(self._memory, preemption=None), replace(self._tuning, preempts=False)
         scene = replace(scene, pods=other_pods, tuning=tuning, memory=memory, inventory=inventory)
         trial = _DecisionMaker(scene)
@@ -331,7 +333,7 @@ class _DecisionMaker:
     def _delete_pods(self, job: Job, loss: Loss) -> None:
         """Deletes pods of a job that leaves a failed node or that is preempted."""
         why, cluster = self._losses.backoff_reason(job) or self._backoff_reason(job), self._cluster
-        moving = elsewhere(job, loss, self._next_memory.lost_since.get(job.key, self._now))
+        moving = with_waiting_blocks(job, loss, self._next_memory.lost_since.get(job.key, self._now))
         if why:
             self._waiting.append(Waiting(moving, f"{loss.why}; {why}", Reason.BACKOFF))
             return
@@ -360,7 +362,7 @@ class _DecisionMaker:
         pods = (member.pod for member in loss.launchers)
         # A launcher that is being deleted on a Ready node ends without another deletion.
         pods_to_delete = tuple(pod for pod in pods if not pod.deleting or topology.why_dead(pod.node))
-        keep_reason = self._losses.keeps_launcher(job) if pods_to_delete else ""
+        keep_reason = self._losses.why_launcher_stays(job) if pods_to_delete else ""
         why = f"{loss.why}; {keep_reason or messages.LAUNCHER_FIRST}"
         self._waiting.append(Waiting(job, why, Reason.BACKOFF if keep_reason else Reason.PODS))
         if pods_to_delete and not keep_reason:
@@ -430,10 +432,10 @@ class _DecisionMaker:
             if self._now - since < self._tuning.bound / 4:
                 if key in existing_jobs:
                     self._next_memory.recent_admissions.setdefault(key, since)
-                elif key not in self._losses.recent:  # jobs that this program deleted cause no debt
+                elif key not in self._losses.recently_left:  # jobs that this program deleted cause no debt
                     self._add_debt(key[0], self._tuning.bound)
         blameless = {job.key for job in jobs if job.key in unsettled and job.is_settled}
-        blameless |= self._losses.recent
+        blameless |= self._losses.recently_left
         blameless |= self._next_memory.unsettled.keys() | {job.key for job, _ in self._errors}
         for key in unsettled.keys() - blameless:
             failure = self._next_memory.failures.get(key)
@@ -459,7 +461,7 @@ class _DecisionMaker:
         """
         current = self._current_jobs.get(job.key[0], job.key)
         if current != job.key and job.key[0] in self._next_memory.failed_namespaces and not job.was_admitted:
-            return messages.waits_for(shown(current))
+            return messages.waits_for(display_name(current))
         failure = self._memory.failures.get(job.key)
         if failure is None:
             return None

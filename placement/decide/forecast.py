@@ -8,10 +8,10 @@ from typing import Final, NamedTuple
 from contract.keys import GATE
 from placement.decide.decide import Scene
 from placement.decide.plan import Admission, Decision
-from placement.decide.preempt import without
+from placement.decide.preempt import without_jobs
 from placement.observe.model import JobKey, Pod, shared
 
-MOST: Final = 100
+MOST_DECISIONS: Final = 100
 """Maximum number of decisions of a forecast. It does not have jobs that would start later."""
 
 
@@ -27,7 +27,7 @@ def forecast(
     scene: Scene,
     decision: Decision,
     jobs: Iterable[JobKey],
-    max_decisions: int = MOST,
+    max_decisions: int = MOST_DECISIONS,
     goes_on: Callable[[], bool] = lambda: True,
 ) -> dict[JobKey, Start]:
     """Returns when waiting jobs may start, for the jobs whose start can be predicted.
@@ -76,7 +76,7 @@ def _later_scene(scene: Scene, now: datetime, decision: Decision, ended_jobs: fr
         pod.uid: pod for admission in decision.admissions for pod in _bound_pods(admission, scene.now)
     }
     ended_jobs |= {deletion.job.key for deletion in decision.deletions if deletion.preemptor}
-    other_pods, inventory = without(scene.pods, scene.inventory, ended_jobs)
+    other_pods, inventory = without_jobs(scene.pods, scene.inventory, ended_jobs)
     pods = tuple(bound_pods.get(pod.uid, pod) if isinstance(pod, Pod) else pod for pod in other_pods)
     # Ends that are only expected must not reduce the age of jobs.
     debts = scene.memory.age_debts

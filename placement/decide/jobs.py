@@ -13,9 +13,9 @@ from typing import Final
 from contract.keys import GATE, HOSTNAME
 from contract.place import Place, Placer
 from placement import messages
-from placement.decide.believe import Member
 from placement.decide.fit import ANY_LABEL, selects
-from placement.observe.model import Apart, Demand, JobKey, is_pod
+from placement.decide.members import Member
+from placement.observe.model import Apart, Demand, JobKey, is_jobless
 
 BY_NAME: Final = attrgetter("pod.name")
 MOST_TERMS: Final = 16
@@ -199,7 +199,7 @@ class Job:
         for member in self.pods:
             if member.problem:
                 return messages.about(member.pod.name, member.problem)
-        if self.gated_pods and is_pod(self.key):
+        if self.gated_pods and is_jobless(self.key):
             return messages.no_job_label(self.gated_pods[0].pod.name)
         for member in self.gated_pods:
             pod, place = member.pod, member.place
@@ -243,10 +243,10 @@ class Job:
 
 
 # By key: the pods of the job in the order in which they were read, and the job.
-Jobs = dict[JobKey, tuple[list[Member], Job]]
+JobCache = dict[JobKey, tuple[list[Member], Job]]
 
 
-def jobs_of(pods: Iterable[Member], known_jobs: Jobs | None = None) -> Jobs:
+def jobs_of(pods: Iterable[Member], known_jobs: JobCache | None = None) -> JobCache:
     """Returns the jobs of pods that have not ended. A job has at least one gated pod or one worker.
 
     If the pods of a known job are the same, its object is used again, with the properties that it has cached.
@@ -255,7 +255,7 @@ def jobs_of(pods: Iterable[Member], known_jobs: Jobs | None = None) -> Jobs:
     for member in pods:
         if not member.pod.deleting and (member.place is not None or member.pod.gated):
             by_key[member.key].append(member)
-    jobs: Jobs = {}
+    jobs: JobCache = {}
     for key, members in by_key.items():
         known = known_jobs.get(key) if known_jobs else None
         is_same = known and known[0] == members

@@ -7,10 +7,10 @@ from typing import Final, NamedTuple, Self, TypeVar
 
 from common.texts import printable
 from placement import messages
-from placement.decide.believe import Member
 from placement.decide.choose import Ranking
 from placement.decide.cluster import Cluster
-from placement.decide.jobs import Job, Jobs, Layout
+from placement.decide.jobs import Job, JobCache, Layout
+from placement.decide.members import Member
 from placement.decide.reserve import AdmittedJob, Ends, Shares
 from placement.decide.topology import Topology
 from placement.messages import EventReason, Reason
@@ -126,7 +126,7 @@ class Cache(NamedTuple):
     topology: Topology
     units: UnitSettings
     members: Mapping[str, Member]  # by the uid of the pod
-    jobs: Jobs
+    jobs: JobCache
 
 
 @dataclass(frozen=True)
@@ -244,7 +244,7 @@ class Shortage:
     @property
     def needs(self) -> str:
         """The number of units that the job needs, as a text."""
-        return messages.needs(self.needed, self.ranking.place.size, parts=self.ranking.parts)
+        return messages.needs(self.needed, self.ranking.place.size, parts=self.ranking.has_parts)
 
 
 @dataclass(frozen=True, slots=True)

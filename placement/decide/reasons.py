@@ -13,7 +13,7 @@ from placement.decide.jobs import Job
 from placement.decide.plan import Waiting
 from placement.messages import Reason
 
-LISTED: Final = 4
+MOST_LISTED: Final = 4
 """Up to this number, units are listed by name. More units are counted by the kind of the cause."""
 
 
@@ -32,9 +32,9 @@ def explain(cluster: Cluster, waiting: Iterable[Waiting]) -> Iterator[Waiting]:
         if key not in by_key:
             by_unit = list(causes(cluster, ranking, job))
             total = len(ranking.units) + len(ranking.causes)
-            kept = [cause for _, cause in by_unit if cause.kind in ("reserved", "guaranteed")]
+            kept = [cause for _, cause in by_unit if cause.category in ("reserved", "guaranteed")]
             reasons = tuple(dict.fromkeys(cause.detail for cause in kept))
-            kinds = Counter(cause.kind for cause in kept)
+            kinds = Counter(cause.category for cause in kept)
             by_key[key] = listed(by_unit), total - len(by_unit) + len(kept), kinds, reasons
         text, free, kinds, reasons = by_key[key]
         if reason is Reason.UNITS and kinds and free >= len(job.blocks):
@@ -45,11 +45,11 @@ def explain(cluster: Cluster, waiting: Iterable[Waiting]) -> Iterator[Waiting]:
 
 def listed(unit_causes: Sequence[tuple[str, Cause]]) -> str:
     """Returns why units cannot be used: a few units are listed by name, many units are counted."""
-    if len(unit_causes) <= LISTED:
+    if len(unit_causes) <= MOST_LISTED:
         return "; ".join(f"{name}: {cause.detail}" for name, cause in unit_causes)
     by_kind: defaultdict[str, list[tuple[str, Cause]]] = defaultdict(list)
     for name, cause in unit_causes:
-        by_kind[cause.kind].append((name, cause))
+        by_kind[cause.category].append((name, cause))
     return "; ".join(_counted(kind, causes_of_kind) for kind, causes_of_kind in by_kind.items())
 
 
@@ -57,16 +57,20 @@ def causes(cluster: Cluster, ranking: Ranking, job: Job) -> Iterator[tuple[str, 
     """Yields the units that a job cannot have, with the cause: broken first, units not selected last."""
     yield from ranking.broken.items()
     reservations = cluster.reservations_against(job)
-    rooms = cluster.rooms(job, reservations)
+    allowances = cluster.allowances(job, reservations)
     for unit, cause_of_unit in ranking.unit_states:
         cause = (
             cause_of_unit
             or cluster.why_repelled(unit.nodes, job)
             or cluster.why_reserved(unit, reservations)
-            or cluster.guarantees.why_kept(unit, job, rooms)
+            or cluster.guarantees.why_kept(unit, job, allowances)
         )
-        if cause and cause.kind == "full" and (pod := cluster.largest_filler(unit.nodes, ranking.demands)):
-            cause = Cause(cause.kind, messages.filled_by(cause.detail, f"{pod.namespace}/{pod.name}"))
+        if (
+            cause
+            and cause.category == "full"
+            and (pod := cluster.largest_filler(unit.nodes, ranking.demands))
+        ):
+            cause = Cause(cause.category, messages.filled_by(cause.detail, f"{pod.namespace}/{pod.name}"))
         if cause is not None:
             yield unit.id, cause
     yield from ((unit, cause) for unit, cause in ranking.causes.items() if unit not in ranking.broken)

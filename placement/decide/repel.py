@@ -5,11 +5,11 @@ from collections.abc import Collection, Iterable, Iterator
 from itertools import chain
 from typing import Final
 
-from placement.decide.believe import Member
 from placement.decide.fit import label_pair, selects
 from placement.decide.jobs import Job
+from placement.decide.members import Member
 from placement.decide.topology import Topology
-from placement.observe.model import HIDDEN, POSITIVE, Apart, JobKey, Node, is_pod
+from placement.observe.model import HIDDEN, POSITIVE, Apart, JobKey, Node, is_jobless
 
 # Limits for the pods of one namespace. The first is the number of anti-affinity terms that are examined for
 # one value of a node label; terms that select by one label, or by none, are looked up and have no limit. The
@@ -57,7 +57,7 @@ class Repelling:
         self.namespaces.add(namespace)
         pair = label_pair(term)
         if pair and (term.spaces == () or not is_for_several):
-            self._by_pair[domain].setdefault(pair, {}).setdefault(is_pod(key), key)
+            self._by_pair[domain].setdefault(pair, {}).setdefault(is_jobless(key), key)
         elif len(terms := self._terms[domain][namespace]) < MOST_TERMS or term in terms:
             terms[term] = key
         else:

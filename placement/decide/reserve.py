@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from placement.decide.jobs import Job
-from placement.observe.model import Guarantee, Holders, JobKey, is_pod
+from placement.observe.model import Guarantee, Holders, JobKey, is_jobless
 
 # This is added to the share of a namespace. So a job of a namespace without nodes waits about a tenth as long
 # as a job of a namespace that has nearly all nodes.
@@ -110,7 +110,7 @@ class Ends:
         """
         latest = End(is_late=False, is_assumed=False, at=self._now)
         for holder in holders:
-            end = latest if is_pod(holder) else self.end(holder)
+            end = latest if is_jobless(holder) else self.end(holder)
             if end is None:
                 return None
             latest = max(latest, end)
@@ -155,11 +155,13 @@ class Reservation:
     is_internal: bool  # whether it excludes only other jobs of the same namespace
     ends: Ends
     # If the units are within a guarantee: that guarantee. Then it excludes only other jobs of the same team.
-    team: Guarantee | None = None
+    guarantee: Guarantee | None = None
 
     def excludes(self, job: Job) -> bool:
         """Returns whether a job may not use the units, because it may end after the reservation begins."""
         namespace = job.key[0]
-        is_open = job.key == self.job or (self.team is not None and not self.team.includes(namespace))
+        is_open = job.key == self.job or (
+            self.guarantee is not None and not self.guarantee.includes(namespace)
+        )
         is_open = is_open or (self.is_internal and namespace != self.job[0])
         return not is_open and self.ends.latest_end(job) > self.begin

@@ -6,7 +6,7 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from placement import messages
-from placement.decide.fit import Cause, misfit, unusable
+from placement.decide.fit import Cause, why_misfit, why_unusable
 from placement.observe.model import Demand, Node
 
 
@@ -95,14 +95,14 @@ class Topology:
     @cached_property
     def usable_nodes(self) -> frozenset[str]:
         """The names of the nodes that are Ready and not cordoned."""
-        return frozenset(node.name for node in self.nodes.values() if unusable(node) is None)
+        return frozenset(node.name for node in self.nodes.values() if why_unusable(node) is None)
 
 
-def unsuited(node: Node, demands: Iterable[Demand]) -> Cause | None:
+def why_unsuited(node: Node, demands: Iterable[Demand]) -> Cause | None:
     """Returns why a node does not suit pods; None if it does. The node's holders are ignored."""
-    if state := unusable(node):
+    if state := why_unusable(node):
         return Cause(state, messages.node_is(node.name, state))
-    return next((cause for demand in demands if (cause := misfit(demand, node))), None)
+    return next((cause for demand in demands if (cause := why_misfit(demand, node))), None)
 
 
 def _fitting_part(
@@ -111,7 +111,7 @@ def _fitting_part(
     """Returns a unit with the nodes that suit the pods; and a cause if there are not enough for the job."""
     if len(unit.nodes) < size or len(unit.nodes) > unit_size:
         return unit, Cause("incomplete", messages.incomplete(len(unit.nodes), unit_size))
-    causes = {node.name: unsuited(node, demands) for node in unit.nodes}
+    causes = {node.name: why_unsuited(node, demands) for node in unit.nodes}
     if any(causes.values()):
         nodes = tuple(node for node in unit.nodes if causes[node.name] is None)
         if len(nodes) < size:

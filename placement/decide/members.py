@@ -16,7 +16,7 @@ from placement import messages
 from placement.decide.allocation import ClaimError, requested_devices
 from placement.decide.topology import Topology
 from placement.observe.inventory import Inventory
-from placement.observe.model import Ask, Demand, JobKey, Pod, UnitSettings, is_pod, shared
+from placement.observe.model import Demand, DeviceRequest, JobKey, Pod, UnitSettings, is_jobless, shared
 from placement.observe.selectors import NEURON
 
 PLANNED: Final = re.compile(r"(?<!\S)([0-9]{1,6})=(\S{1,63})(?!\S)", re.ASCII)
@@ -35,11 +35,11 @@ class Member:
     pin: str | None  # the unit of its pin, or the unit that an unfinished admission plans for it
     problem: str = ""  # why it cannot be placed, or why its annotation is not trusted; empty otherwise
     unit: str | None = None  # for a worker with a node, the unit of the node; otherwise, the unit of its pin
-    is_own_job: bool = field(init=False)  # whether it is a job of its own
+    is_jobless: bool = field(init=False)  # whether it is a job of its own
 
     def __post_init__(self) -> None:
         """Computes once what every decision needs."""
-        self.is_own_job = is_pod(self.key)
+        self.is_jobless = is_jobless(self.key)
 
     @property
     def block(self) -> int:
@@ -71,7 +71,7 @@ def _distrust_reason(member: Member, topology: Topology, units: UnitSettings) ->
     return ""
 
 
-class Belief:
+class Examiner:
     """Decides which annotations of pods are trusted, from what the watches show.
 
     Args:
@@ -141,15 +141,15 @@ class Belief:
     def _is_new(self, pod: Pod) -> bool:
         return pod.admitted_at is not None and abs(self._now - pod.admitted_at) < self._bound
 
-    def _claim_requests(self, pod: Pod) -> tuple[tuple[Ask, ...], str]:
+    def _claim_requests(self, pod: Pod) -> tuple[tuple[DeviceRequest, ...], str]:
         """Returns the requests of a pod's claims, and the reason if they cannot be read; otherwise empty."""
         try:
             return requested_devices(self._inventory, pod), ""
         except ClaimError as error:
             # An admitted pod holds the unit of its pin, even if its claims are gone.
-            return ((Ask(messages.ALL_CLAIMS, NEURON, 0),) if pod.admitted_at else ()), messages.fault(
-                *error.args
-            )
+            return (
+                (DeviceRequest(messages.ALL_CLAIMS, NEURON, 0),) if pod.admitted_at else ()
+            ), messages.fault(*error.args)
 
     def _read_plans(self, pods: Sequence[Pod]) -> dict[tuple[JobKey, int], tuple[str, datetime]]:
         """Returns the planned unit, with the time of the plan, of each block that has no admitted worker."""
