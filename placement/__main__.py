@@ -140,10 +140,8 @@ def open_(job: str | None, everything: bool, kubeconfig: Path | None) -> None:  
     for pod in waiting:
         if why := by_hand.admit(api, pod):
             failed += 1
-        say(
-            messages.admitted_by_hand(f"{pod.namespace}/{pod.name}", display_name(pod.key), why),
-            err=bool(why),
-        )
+        text = messages.admitted_by_hand(f"{pod.namespace}/{pod.name}", display_name(pod.key), why)
+        say(text, err=bool(why))
     if failed:
         raise click.ClickException(messages.not_admitted(failed))
     if not waiting:

@@ -12,7 +12,7 @@ from placement.observe.inventory import Inventory, Slice, key_of
 from placement.observe.model import Device, DeviceRequest, JobKey, Node, Pod, are_neuron
 
 CLAIMED: Final = "claimed devices"
-"""A resource of this program: the devices of a node that the scheduler has not allocated to claims yet."""
+"""A resource of this program: devices that pods on a node claim, and that are not allocated to them yet."""
 
 MOST_DEVICE_REQUESTS: Final = 8
 """Maximum number of requests for Neuron devices in all claims of a pod."""
@@ -23,7 +23,7 @@ class Allocation(NamedTuple):
 
     claim: JobKey  # the namespace, and ``claim/NAME`` in place of the name of a job
     node: str
-    amounts: Mapping[str, int]  # by resource, in thousandths, without the requests of the claim's pods
+    amounts: Mapping[str, int]  # by resource, in thousandths, without what usage has for the claim's pods
     is_orphaned: bool  # whether the devices are Neuron devices that no existing pod uses
 
 
@@ -65,10 +65,10 @@ def with_devices(inventory: Inventory, nodes: Mapping[str, Node]) -> Mapping[str
     # If several classes have the same extendedResourceName, the newest is used; if they are equally old, the
     # first by name (API reference).
     by_age = sorted(sorted(inventory.classes.items(), reverse=True), key=lambda item: item[1].created)
-    newest = {kind.resource: kind for _, kind in by_age if kind.resource}
-    classes = [kind for kind in newest.values() if not kind.fault]
+    newest = {entry.resource: entry for _, entry in by_age if entry.resource}
+    classes = [entry for entry in newest.values() if not entry.fault]
     for node, device in _devices(inventory.slices.values()):
-        resources = {kind.resource for kind in classes if kind.conditions <= device.attributes}
+        resources = {entry.resource for entry in classes if entry.conditions <= device.attributes}
         is_offered = resources and not device.tainted
         by_node[node].append(replace(device, resources=tuple(resources)) if is_offered else device)
     return {**nodes, **{name: _with_devices(nodes[name], by_node[name]) for name in by_node if name in nodes}}

@@ -24,7 +24,7 @@ LONGEST_NAME: Final = 253
 """Maximum length of a name, as for the API server: names of jobs stay in caches."""
 MOST_DECISIONS: Final = 30
 """Maximum number of decisions that forecast a start: the program needs time for its other decisions."""
-ABSENT: Final = "job that is asked about"
+ASKED_JOB: Final = "job that is asked about"
 """Part of the job's name here, so that an existing job never has the same name: no label has spaces."""
 
 
@@ -78,7 +78,7 @@ def pods_of(question: Mapping[str, Any], now: datetime) -> list[Pod]:
     if not pods:
         raise ValueError(messages.EMPTY)
     # If the Pods had a node or a pin, the reason would name the jobs on that node or unit.
-    return [replace(pod, job=f"{ABSENT} {pod.job}", node="", admitted_at=None, plan="") for pod in pods]
+    return [replace(pod, job=f"{ASKED_JOB} {pod.job}", node="", admitted_at=None, plan="") for pod in pods]
 
 
 def answer_for(scene: Scene, pods: Sequence[Pod], goes_on: Callable[[], bool] = lambda: True) -> Answer:

@@ -141,7 +141,7 @@ class _DecisionMaker:
         self._preemptions.follow(by_key, self._scene.pods, self._memory.preemption)
         jobs.sort(key=lambda job: self._order(job, shares))
         self._ends.add(jobs, self._cluster.holders)
-        lacking_jobs = (job.key for job in jobs if self._has_time(job) and not job.is_settled)
+        lacking_jobs = (job.key for job in jobs if self._may_get_nodes(job) and not job.is_settled)
         self._current_jobs = {key[0]: key for key in lacking_jobs}
         for job in jobs:
             try:
@@ -189,9 +189,9 @@ class _DecisionMaker:
         )
 
     def _reserved_since(self, job: JobKey) -> datetime:
-        """Returns the time since which a job, or a waiting job of its namespace, has the reservation.
+        """Returns the time since which a job, or a waiting job of its namespace, has had a reservation.
 
-        Otherwise two jobs of different priorities would owe nothing when they are deleted.
+        Otherwise a namespace would get no debt if two of its jobs had it in turn and were then deleted.
         """
         waiting_jobs = {waiting.job.key for waiting in self._waiting} | {job}
         formers = self._memory.reserved_since.items()
@@ -208,17 +208,15 @@ class _DecisionMaker:
         return moves and job.key not in self._next_memory.failures
 
     def _add_pods(self, cache: Cache | None) -> tuple[Examiner, list[Member]]:
-        """Adds all pods to the cluster. Returns the pods of jobs, without the jobs that a bug affects."""
+        """Adds all pods to the cluster. Returns their examiner, and the pods of jobs that no bug affects."""
         topology, units = self._cluster.topology, self._tuning.units
         pods, inventory = self._scene.pods, self._scene.inventory
         ended_workers = [pod for pod in pods if isinstance(pod, EndedWorker)]
         live_pods = [pod for pod in pods if isinstance(pod, Pod)]
-        known_members = cache.members if cache else {}
+        known = cache.members if cache else {}
         if cache and cache.topology is not topology:
-            known_members = {uid: member for uid, member in known_members.items() if not member.pod.node}
-        examiner = Examiner(
-            live_pods, inventory, topology, units, self._now, self._tuning.bound, known_members
-        )
+            known = {uid: member for uid, member in known.items() if not member.pod.node}
+        examiner = Examiner(live_pods, inventory, topology, units, self._now, self._tuning.bound, known)
         members: list[Member] = []
         bugs: set[JobKey] = set()
         for pod in live_pods:
@@ -269,6 +267,7 @@ class _DecisionMaker:
             return tuple(Waiting(waiting.job, why, waiting.reason) for waiting in self._waiting)
 
     def _consider(self, job: Job) -> None:
+        """Admits a job, deletes some of its pods, adds it to the waiting jobs, or does nothing."""
         if loss := self._losses.lasting.get(job.key):
             self._delete_pods(job, loss)
             return
@@ -305,7 +304,7 @@ class _DecisionMaker:
                 self._waiting.append(Waiting(job, str(error), error.reason, shortage))
                 can_repel = job.key[0] in self._cluster.repelling.namespaces
                 fitting = shortage.ranking.units.values() if shortage and can_repel else ()
-                if any(self._cluster.repelled_at_home(unit, job) for unit in fitting):
+                if any(self._cluster.is_repelled_by_own_namespace(unit, job) for unit in fitting):
                     self._exclude_from_age(job, stuck=True)  # its author can remove this obstacle at any time
 
     def _with_victims(self, job: Job, shortage: Shortage) -> Shortage:
@@ -341,7 +340,7 @@ class _DecisionMaker:
         if not loss.is_whole:
             try:
                 blocks = [moving.blocks[block] for block in loss.blocks]
-                units = self._allocator.settle(moving, blocks, None, None)
+                units = self._allocator.assign_units(moving, blocks, None, None)
             except UnplacedError as error:
                 waiting = Waiting(moving, str(error), error.reason, error.shortage, loss.why)
                 self._waiting.append(waiting)
@@ -417,8 +416,8 @@ class _DecisionMaker:
         """Reduces the age of all jobs of a namespace whose admitted jobs were deleted.
 
         If a job lacked nodes for a quarter of `Tuning.bound` and was then deleted, its admission has failed.
-        If it was deleted sooner, the namespace gets a debt of `Tuning.bound`. If a job had the reservation
-        and no longer needs it, the namespace gets a debt of the time for which the job had the reservation.
+        If it was deleted sooner, the namespace gets a debt of `Tuning.bound`. If a job had a reservation
+        and no longer needs it, the namespace gets a debt of the time for which the job had it.
         """
         existing_jobs = {job.key for job in jobs} | self._ended_numbers.keys()
         unsettled = self._memory.unsettled
@@ -448,7 +447,8 @@ class _DecisionMaker:
         debt, _ = self._next_memory.age_debts.get(namespace, (timedelta(), None))
         self._next_memory.age_debts[namespace] = min(debt + time, self._tuning.default_limit), self._now
 
-    def _has_time(self, job: Job) -> bool:
+    def _may_get_nodes(self, job: Job) -> bool:
+        """Returns whether a job was admitted so recently that it may still get the nodes that it lacks."""
         unsettled = self._memory.unsettled.get(job.key)
         since = unsettled.since if unsettled else self._memory.recent_admissions.get(job.key)
         return since is not None and self._now - since < self._tuning.bound
@@ -472,7 +472,7 @@ class _DecisionMaker:
         return messages.tried_again(why, retry_time)
 
     def _was_refused(self, job: Job) -> bool:
-        """Returns whether a write to a job's pods was refused just now; then the job is not evicted."""
+        """Returns whether a write to a job's pods was refused so recently that the job is not evicted yet."""
         failure = self._memory.failures.get(job.key)
-        is_resting = job.key in self._cluster.refused_jobs
-        return is_resting and failure is not None and self._now - failure.at < self._tuning.bound
+        is_backing_off = job.key in self._cluster.refused_jobs
+        return is_backing_off and failure is not None and self._now - failure.at < self._tuning.bound

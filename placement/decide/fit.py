@@ -35,7 +35,7 @@ INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 
 
 class Cause(NamedTuple):
-    """Why a node or a unit cannot be used. Causes of the same kind are counted together."""
+    """Why a node or a unit cannot be used. Causes of the same category are counted together."""
 
     category: str
     detail: str

@@ -1,4 +1,4 @@
-"""Forecasts when waiting jobs may start, by a decision for each time at which a job should end. Pure."""
+"""Forecasts when waiting jobs may start, with one decision for each expected end of a job. Pure."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -12,7 +12,7 @@ from placement.decide.preempt import without_jobs
 from placement.observe.model import JobKey, Pod, shared
 
 MOST_DECISIONS: Final = 100
-"""Maximum number of decisions of a forecast. It does not have jobs that would start later."""
+"""Maximum number of decisions of a forecast. Jobs that would start after the last one are left out."""
 
 
 class Start(NamedTuple):
@@ -71,7 +71,7 @@ def forecast(
 
 
 def _later_scene(scene: Scene, now: datetime, decision: Decision, ended_jobs: frozenset[JobKey]) -> Scene:
-    """Returns the inputs of a later decision: this one was carried out, and the given jobs have ended."""
+    """Returns the inputs of a later decision: ``decision`` was carried out, and the given jobs have ended."""
     bound_pods = {
         pod.uid: pod for admission in decision.admissions for pod in _bound_pods(admission, scene.now)
     }

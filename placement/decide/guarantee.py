@@ -19,7 +19,7 @@ from placement.decide.jobs import Job
 from placement.decide.topology import Topology, Unit
 from placement.observe.model import Demand, Guarantee, Holders, JobKey, Node, UnitSettings
 
-Parts = Mapping[tuple[str, str], Mapping[tuple[JobKey, int], Any]]
+UnitParts = Mapping[tuple[str, str], Mapping[tuple[JobKey, int], Any]]
 """For each shared unit, by label and id, the blocks that have a part of it (`Cluster.parts`)."""
 
 
@@ -33,13 +33,14 @@ class Use(NamedTuple):
 
 @dataclass
 class UnitCounts:
-    """The units of one node label.
+    """Counts of the units of one node label. A unit is free if it has no holder and enough usable nodes.
 
     Attributes:
         total: The number of units that have enough usable nodes.
-        free_nodes: For each node of a unit without a holder, the unit's id.
-        free_units: The number of units without a holder.
-        team_units: By guarantee and unit id, the units that only the team's namespaces use, with a sort key.
+        free_nodes: For each node of a free unit, the unit's id.
+        free_units: The number of free units.
+        team_units: By guarantee and unit id, the units that only the team uses, with a sort key: sick units
+            come last, and units with more nodes in use first.
         uses: The use of each guarantee; None if it must be computed again.
     """
 
@@ -56,11 +57,11 @@ class Allowance:
 
     Attributes:
         closed_nodes: For each node of a unit that another team uses, the guarantee of that team.
-        free_nodes: For each node of a unit without a holder, the unit's id.
-        spare_units: The number of units without a holder that the job may take.
+        free_nodes: For each node of a free unit, the unit's id.
+        spare_units: The number of free units that the job may take.
         team_names: The teams to which units are owed, for messages; empty if no units are owed.
-        chosen_units: The ids of the units without a holder that the job has chosen so far, or that are
-            reserved for another job of its team.
+        chosen_units: The ids of the free units that the job has chosen so far, or that are reserved for
+            another job of its team.
         own_nodes: If the job must stay within the guarantee of its team, the nodes that the team uses within
             it; otherwise None.
     """
@@ -73,7 +74,7 @@ class Allowance:
     own_nodes: frozenset[str] | None = None
 
     def permits(self, unit: Unit) -> bool:
-        """Returns whether the job may also take this unit."""
+        """Returns whether the job may take this unit in addition to those that it has chosen."""
         if not self.closed_nodes.keys().isdisjoint(unit.names):
             return False
         if self.own_nodes is not None and unit.names - self.own_nodes - self.free_nodes.keys():
@@ -86,17 +87,15 @@ def try_take(allowances: Sequence[Allowance], unit: Unit) -> bool:
     """Returns whether a job may take a unit, and if so, adds the unit to those that the job has chosen."""
     if not all(allowance.permits(unit) for allowance in allowances):
         return False
-    for allowance in allowances:
-        allowance.chosen_units.update(
-            allowance.free_nodes[name] for name in unit.names if name in allowance.free_nodes
-        )
+    for each in allowances:
+        each.chosen_units.update(each.free_nodes[name] for name in unit.names if name in each.free_nodes)
     return True
 
 
 class Guarantees:
     """The guarantees of a rule table during a decision."""
 
-    def __init__(self, topology: Topology, units: UnitSettings, holders: Holders, parts: Parts) -> None:
+    def __init__(self, topology: Topology, units: UnitSettings, holders: Holders, parts: UnitParts) -> None:
         self._topology, self._units, self._holders, self._parts = topology, units, holders, parts
         self._rows = [row for row in units.guarantees if row.count and row.unit in units.kinds]
         self.labels = tuple(dict.fromkeys(row.unit for row in self._rows))
@@ -124,8 +123,8 @@ class Guarantees:
 
         Args:
             job: The job.
-            reserved: The names of nodes that are reserved for another job of the same team.
-            within: If not None, the guarantee of the team, and the job may take no unit beyond it.
+            reserved: The names of nodes that are reserved for other jobs of the same team.
+            within: The guarantee of the team if the job must take no unit beyond it; otherwise None.
         """
         allowances = []
         for label, team in zip(self.labels, self.guarantees_of(job.key[0]), strict=True):
@@ -205,7 +204,7 @@ class Guarantees:
         return unmet
 
     def _suitable_labels(self, place: Place, demands: tuple[Demand, ...]) -> Sequence[str]:
-        """Returns the unit labels that have guarantees and that nodes which suit the job have."""
+        """Returns the labels that have guarantees and that are on at least one node that suits a job."""
         if not self.labels:
             return ()
         key = place.unit, place.size, demands
@@ -217,7 +216,7 @@ class Guarantees:
         return self._labels[key]
 
     def _needed(self, job: Job, label: str) -> int:
-        """Returns how many units of a label the blocks that have no unit need at least."""
+        """Returns the minimum number of units of a label for those blocks of a job that have no unit."""
         blocks, size = len({member.block for member in job.unpinned_workers}), job.place.size
         nodes = max(self._units.of(label).nodes, 1)
         return ceil(blocks / (nodes // size)) if size <= nodes else blocks * ceil(size / nodes)

@@ -44,7 +44,7 @@ class Loss(NamedTuple):
 
 
 class Losses:
-    """The jobs that have lost or left a failed node, during one decision."""
+    """The jobs that have a failed node, or have left one, during one decision."""
 
     def __init__(self, cluster: Cluster, now: datetime, tuning: Tuning, memory: Memory) -> None:
         self._cluster, self._now, self._tuning = cluster, now, tuning
@@ -59,7 +59,7 @@ class Losses:
         self._pods[member.key].append(member)
 
     def follow(self, jobs: Mapping[JobKey, Job], before: Memory) -> Iterator[tuple[Job, Exception]]:
-        """Finds losses, and holds the new nodes of jobs that move; yields each job with a bug."""
+        """Finds losses; holds the new nodes of jobs that move. Yields each job with a bug, and the error."""
         cut_off = self._cluster.topology.is_cut_off(self._cluster.units.labels)
         self.cut_off_at = self._now if cut_off else before.cut_off_at
         for key in self._pods.keys() & jobs.keys():
@@ -122,7 +122,7 @@ class Losses:
         return frozenset(member.pod.uid for member in self._pods.get(key, ()) if member.pod.node)
 
     def why_launcher_stays(self, job: Job) -> str:
-        """Returns why a launcher is not deleted again; if it is, remembers that and returns an empty text."""
+        """Returns why a launcher is not deleted again. If it may be, remembers that it is, and returns ''."""
         times = self._memory.launcher_deletions.get(job.key, ())
         if len(times) < MOST_DEPARTURES:
             self._memory.launcher_deletions[job.key] = (*times, self._now)

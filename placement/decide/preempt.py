@@ -92,7 +92,7 @@ class Preemptions:
         return bool(current and key in current.victims and self.losses.uids_on_nodes(key) & current.pods)
 
     def backoff_reason(self, job: Job) -> str | None:
-        """Returns why a victim is not admitted again yet; None if it may be, and for other jobs."""
+        """Returns why a victim is not admitted again yet; None if it may be, and None for other jobs."""
         return messages.ENDING if self.is_victim(job.key) else None
 
     def admit(self, job: Job) -> None:
@@ -103,15 +103,15 @@ class Preemptions:
             self.current = None
 
     def can_begin(self, job: Job) -> bool:
-        """Returns whether a job may preempt other jobs now: the first job of the queue that does not fit."""
+        """Returns whether a job may preempt other jobs now: it must be the first that does not fit."""
         times, namespace = self.memory.preemption_times.get(job.key[0], ()), job.key[0]
         is_permitted = self.tuning.preempts and self.tuning.units.preempts(namespace)
         general = (reservation.job for reservation in self.cluster.reservations if not reservation.guarantee)
         is_first = next(general, job.key) == job.key
         # A new leader does not know which preemptions the last leader began, so it waits.
         has_history = self.now - (self.memory.first_decision or self.now) >= YOUNG
-        is_free = has_history and not self.current and not self._was_tried
-        can_try = is_free and job.key not in self.memory.failed_preemptions and len(times) < MOST_PREEMPTIONS
+        is_ready = has_history and not self.current and not self._was_tried
+        can_try = is_ready and job.key not in self.memory.failed_preemptions and len(times) < MOST_PREEMPTIONS
         return is_permitted and is_first and can_try and not job.was_admitted
 
     def begin(self, job: Job, ranking: Ranking, fits: Fits) -> Sequence[tuple[Job, Loss]]:
@@ -143,7 +143,7 @@ class Preemptions:
         return [(victim, self.losses.loss_of_victim(victim, job, victim.workers)) for victim in victim_jobs]
 
     def reserve_units(self, job: Job) -> tuple[str, ...]:
-        """Reserves units of the victims for the job that preempts them; returns the names of the victims."""
+        """Reserves the units that a job gets by its preemption. Returns the names of its victims, if any."""
         if not self.current or not self.preempts(job):
             return ()
         units, nodes, begin = self.current.units, self.current.nodes, self.now + self.tuning.bound

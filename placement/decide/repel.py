@@ -1,4 +1,4 @@
-"""Finds the pods whose required anti-affinity keeps jobs off nodes, by the rules of kube-scheduler."""
+"""Finds the pods whose required anti-affinity keeps jobs off nodes, as kube-scheduler does."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator
@@ -35,7 +35,7 @@ class Repelling:
         self._terms = defaultdict(lambda: defaultdict(dict))
         self._unclear: set[Domain] = set()  # the domains that have too many terms to examine
         # By domain and by the pod label and its value: the owners of terms that select pods by this label
-        # only.
+        # only, up to one job (False) and one pod without a job (True).
         self._by_pair: defaultdict[Domain, dict[tuple[str, str], dict[bool, JobKey]]] = defaultdict(dict)
         # The results of comparisons in this decision, and the number of comparisons for terms of a namespace.
         self._selects: dict[tuple[str, Apart, JobKey], bool] = {}
@@ -103,7 +103,7 @@ class Repelling:
         return self._selects[key]
 
     def _avoided_job(self, term: Apart, value: str, job: Job) -> JobKey | None:
-        """Returns the job of a pod that a job's term avoids; of the last pod if there are too many."""
+        """Returns the job of a pod that a job's term selects; of the last pod if they are too many."""
         key, namespace = (job.key, term, value), job.key[0]
         if key not in self._avoided:
             nodes = self._topology.nodes_with(term.key, value)
