@@ -13,8 +13,8 @@ from kube.api import Object
 from kubectl_ultraserver.fleet import Fleet
 from kubectl_ultraserver.names import JobReference
 from kubectl_ultraserver.objects import at, labels, maps_at, metadata, name_of, number_at, templates, text_at
-from placement.decide.cluster import shown
-from placement.observe.model import Ended, Node, Pod
+from placement.decide.cluster import display_name
+from placement.observe.model import EndedWorker, Node, Pod
 from placement.observe.read import ENDED_PHASES, read_pod
 
 LAUNCHERS: Final = ("launcher", "master")
@@ -82,7 +82,7 @@ class Case:
     lease: Object | None = None
     workloads: tuple[Object, ...] = ()
     has_kueue: bool = False
-    ended_workers: tuple[Ended, ...] = ()
+    ended_workers: tuple[EndedWorker, ...] = ()
 
     @property
     def kind(self) -> str:
@@ -103,7 +103,7 @@ class Case:
     @property
     def gated_jobs(self) -> set[str]:
         """The jobs with pods that wait for the placement program; a LeaderWorkerSet can have several."""
-        return {shown(pod.key) for raw in self.pods if (pod := read_pod(raw)) and pod.gated}
+        return {display_name(pod.key) for raw in self.pods if (pod := read_pod(raw)) and pod.gated}
 
     @property
     def owner_names(self) -> set[str]:
@@ -129,7 +129,7 @@ class Case:
         for raw in raw_pods:
             pod = _pod_of(raw)
             if pod.place is None and not (
-                self.problem(pod) or self.fleet.belief.with_claims(pod).uses_devices
+                self.problem(pod) or self.fleet.examiner.with_claims(pod).uses_devices
             ):
                 continue
             known_numbers = numbers[pod.job]
@@ -144,7 +144,7 @@ class Case:
 
     def problem(self, pod: Pod) -> str:
         """Returns why a pod cannot be placed, even if its annotation is ignored; empty if it can."""
-        return self.fleet.belief.with_claims(pod).problem
+        return self.fleet.examiner.with_claims(pod).problem
 
     @cached_property
     def workers_by_job(self) -> Mapping[str, tuple[Pod, ...]]:

@@ -13,8 +13,8 @@ from kubectl_ultraserver.findings import Case
 from kubectl_ultraserver.fleet import Fleet
 from kubectl_ultraserver.objects import at, metadata
 from kubectl_ultraserver.scheduling import decision_of, reason_and_details, why_stopped
-from placement.decide.believe import Member
-from placement.observe.coming import coming
+from placement.decide.members import Member
+from placement.observe.coming import future_pods
 from placement.observe.inventory import Claim, read_claim
 from placement.observe.model import Pod
 
@@ -94,7 +94,9 @@ def _workers(
     group_count = at(case.job, "spec", "replicas") if place.group else 1
     worker_pods = [pod for _, pod in workers]
     groups = 1 if group_count is None else group_count
-    pods = coming(case.namespace, case.reference.name, worker_pods, place, groups, priorities, case.fleet.now)
+    pods = future_pods(
+        case.namespace, case.reference.name, worker_pods, place, groups, priorities, case.fleet.now
+    )
     return place, _with_claims(case.fleet, pods, templates)
 
 
@@ -107,8 +109,8 @@ def _with_claims(fleet: Fleet, pods: Sequence[Pod], templates: Mapping[str, Obje
         if template in templates
     }
     inventory = replace(fleet.inventory, claims={**fleet.inventory.claims, **claims})
-    belief = replace(fleet, inventory=inventory).belief
-    return tuple(_with_requests(belief.with_claims(pod), templates) for pod in pods)
+    examiner = replace(fleet, inventory=inventory).examiner
+    return tuple(_with_requests(examiner.with_claims(pod), templates) for pod in pods)
 
 
 def _new_claim(pod: Pod, template: Object) -> Claim:

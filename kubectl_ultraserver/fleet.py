@@ -9,8 +9,8 @@ from typing import Final
 from contract.keys import NODE_IDS, ULTRASERVER
 from kubectl_ultraserver.table import Table, read
 from placement.decide.allocation import Allocation, allocations
-from placement.decide.believe import Belief, Member
-from placement.decide.cluster import shown
+from placement.decide.cluster import display_name
+from placement.decide.members import Examiner, Member
 from placement.decide.plan import Tuning
 from placement.decide.topology import Topology
 from placement.observe.inventory import Inventory
@@ -44,10 +44,10 @@ class Fleet:
     now: datetime = EARLIEST
 
     @cached_property
-    def belief(self) -> Belief:
+    def examiner(self) -> Examiner:
         """What the placement program would believe about the pods."""
         units, bound = self.table.units, Tuning().bound
-        return Belief(self.pods, self.inventory, self.topology, units, self.now, bound)
+        return Examiner(self.pods, self.inventory, self.topology, units, self.now, bound)
 
     def claimed_configs(self, pod: Pod) -> dict[str, int]:
         """Returns the node config of each device claim of a pod, by the name of the claim or its template.
@@ -65,7 +65,7 @@ class Fleet:
         """The names of the device claims that have devices of a node, by the node's name."""
         by_node: defaultdict[str, list[str]] = defaultdict(list)
         for claim in self.claimed_devices:
-            by_node[claim.node].append(shown(claim.claim).removeprefix("claim "))
+            by_node[claim.node].append(display_name(claim.claim).removeprefix("claim "))
         return {node: tuple(sorted(names)) for node, names in by_node.items()}
 
     @cached_property
@@ -99,14 +99,14 @@ class Fleet:
         """
         holders: dict[str, dict[str, list[Member]]] = {}
         for pod in self.pods:
-            member = self.belief.member_of(pod)
+            member = self.examiner.member_of(pod)
             if pod.node and (member.place is not None or member.uses_devices):
                 job = self.job_names.get(pod.uid)
                 holder = f"{pod.namespace}/{job}" if job else f"pod {pod.namespace}/{pod.name}"
                 holders.setdefault(pod.node, {}).setdefault(holder, []).append(member)
         for claim in self.claimed_devices:
             if claim.is_orphaned:
-                holders.setdefault(claim.node, {})[shown(claim.claim)] = []
+                holders.setdefault(claim.node, {})[display_name(claim.claim)] = []
         return holders
 
 

@@ -21,7 +21,7 @@ from kubectl_ultraserver.table import Table, read
 from placement.decide.allocation import with_devices
 from placement.decide.topology import Topology
 from placement.observe.inventory import API_PATH, READERS, Inventory
-from placement.observe.model import COMPONENT, Ended, Pod
+from placement.observe.model import COMPONENT, EndedWorker, Pod
 from placement.observe.read import ENDED_QUERY, LIVE_QUERY, read_ended, read_node, read_pod
 
 T = TypeVar("T")
@@ -72,7 +72,7 @@ class Lister:
         return replace(fleet, pods=pods, job_names=job_names, unseen=unseen)
 
     @cached_property
-    def ended_workers(self) -> tuple[Ended, ...]:
+    def ended_workers(self) -> tuple[EndedWorker, ...]:
         """The workers that have ended; only workers of one namespace if the user may not list other pods."""
         return tuple(self._pods(ENDED_QUERY, read_ended)[0])
 

@@ -10,13 +10,13 @@ from kube.api import Object
 from kubectl_ultraserver.fleet import Fleet
 from kubectl_ultraserver.messages import join_names
 from kubectl_ultraserver.scheduling import scene_of, why_stopped
-from placement.decide.cluster import shown
+from placement.decide.cluster import display_name
 from placement.decide.forecast import Start, forecast
 from placement.decide.jobs import Job
 from placement.decide.plan import Decision, Waiting
 from placement.decide.reasons import causes
 from placement.messages import STUCK
-from placement.observe.model import Ended, JobKey
+from placement.observe.model import EndedWorker, JobKey
 
 ESTIMATE: Final = (
     "START about: an estimate. It assumes that no further jobs come, and that a job without a LIMIT runs for "
@@ -107,7 +107,7 @@ class Queue:
 
 def queue(
     fleet: Fleet,
-    ended_workers: Sequence[Ended],
+    ended_workers: Sequence[EndedWorker],
     lease: Object | None,
     has_time: Callable[[], bool] = lambda: True,
 ) -> Queue:
@@ -162,8 +162,8 @@ def _entry(decision: Decision, job: Job, reason: str, text: str, start: Start | 
     workers = next((member.place.workers for member in job.workers if member.place), 0)
     order = job.priority, decision.shares.by_namespace.get(job.key[0], 0.0), job.created
     limit = job.limit.total_seconds() if job.limit else None
-    entry = Entry(None, job.key[0], shown(job.key), workers, *order, limit, reason, text)
-    ending_jobs = tuple(map(shown, start.after)) if start else ()
+    entry = Entry(None, job.key[0], display_name(job.key), workers, *order, limit, reason, text)
+    ending_jobs = tuple(map(display_name, start.after)) if start else ()
     return replace(entry, start=start.at, latest=start.latest, after=ending_jobs) if start else entry
 
 
@@ -191,9 +191,9 @@ def _help_texts(decision: Decision) -> Iterator[str]:
         short_jobs = [(job, shortage) for job, shortage in short_jobs if job.key == reservation.job]
     for job, shortage in short_jobs[:1]:
         if reservation and reservation.is_internal:
-            yield f"jobs of other namespaces may use the reserved units before {shown(job.key)}"
+            yield f"jobs of other namespaces may use the reserved units before {display_name(job.key)}"
         for unit, cause in causes(cluster, shortage.ranking, job):
-            if cause.kind == "full":
+            if cause.category == "full":
                 yield f"{unit}: {cause.detail}"
 
 

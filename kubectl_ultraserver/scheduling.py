@@ -23,7 +23,7 @@ from placement.decide.decide import Scene
 from placement.decide.plan import Decision, Tuning, Waiting
 from placement.decide.reasons import causes
 from placement.messages import Reason
-from placement.observe.model import COMPONENT, Ended, Pod
+from placement.observe.model import COMPONENT, EndedWorker, Pod
 from placement.observe.read import read_pod
 
 LEASE_TIMEOUT: Final = timedelta(minutes=1)
@@ -146,12 +146,12 @@ def _explain_units(case: Case, workers: Sequence[Pod]) -> Iterator[Finding]:
             yield Finding("ultraserver", case.reference.name, messages.room(admission.units))
 
 
-def decision_of(fleet: Fleet, pods: Iterable[Pod | Ended], *, reserves: bool = True) -> Decision:
+def decision_of(fleet: Fleet, pods: Iterable[Pod | EndedWorker], *, reserves: bool = True) -> Decision:
     """Returns the decision that the placement program would make now for these pods."""
     return scene_of(fleet, pods, reserves=reserves).decision()
 
 
-def scene_of(fleet: Fleet, pods: Iterable[Pod | Ended], *, reserves: bool = True) -> Scene:
+def scene_of(fleet: Fleet, pods: Iterable[Pod | EndedWorker], *, reserves: bool = True) -> Scene:
     """Returns the input of the decision that the placement program would make with these pods."""
     tuning = Tuning(reserves=reserves, units=fleet.table.units)
     return Scene(fleet.topology, tuple(pods), fleet.now, tuning, inventory=fleet.inventory)

@@ -8,7 +8,7 @@ from typing import Final
 from common.texts import count_text
 from kubectl_ultraserver import messages
 from kubectl_ultraserver.fleet import Fleet, node_number
-from placement.decide.fit import unusable
+from placement.decide.fit import why_unusable
 from placement.messages import node_is
 from placement.observe.model import Node
 
@@ -131,4 +131,4 @@ def _server(fleet: Fleet, key: str, unit: str, nodes: Sequence[Node]) -> Server:
 def _spot(fleet: Fleet, node: Node, key: str) -> Spot:
     holders = tuple(sorted(fleet.holders_by_node.get(node.name, ())))
     claims = fleet.claims_by_node.get(node.name, ())
-    return Spot(node.name, node_number(node, key), unusable(node) or "ok", holders, claims)
+    return Spot(node.name, node_number(node, key), why_unusable(node) or "ok", holders, claims)

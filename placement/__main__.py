@@ -26,7 +26,7 @@ from placement.act import by_hand
 from placement.act.answers import PATH, AnswerApp
 from placement.act.events import Reporter
 from placement.act.passes import PassRunner
-from placement.decide.cluster import shown
+from placement.decide.cluster import display_name
 from placement.decide.plan import Tuning
 from placement.observe.inventory import READERS
 from placement.observe.model import COMPONENT
@@ -140,7 +140,8 @@ def open_(job: str | None, everything: bool, kubeconfig: Path | None) -> None:  
     for pod in waiting:
         if why := by_hand.admit(api, pod):
             failed += 1
-        say(messages.admitted_by_hand(f"{pod.namespace}/{pod.name}", shown(pod.key), why), err=bool(why))
+        text = messages.admitted_by_hand(f"{pod.namespace}/{pod.name}", display_name(pod.key), why)
+        say(text, err=bool(why))
     if failed:
         raise click.ClickException(messages.not_admitted(failed))
     if not waiting:

@@ -13,12 +13,12 @@ from common.pointers import field_name
 from common.texts import printable
 from common.times import stamp
 from placement import messages
-from placement.decide.cluster import shown
+from placement.decide.cluster import display_name
 from placement.decide.decide import Scene
 from placement.decide.plan import Decision, Tuning
 from placement.decide.topology import Topology
 from placement.observe.inventory import Inventory
-from placement.observe.model import Ended, JobKey, Pod, shared
+from placement.observe.model import EndedWorker, JobKey, Pod, shared
 from placement.observe.read import apart_of
 from placement.snapshot import Snapshot
 
@@ -57,7 +57,7 @@ def _shared(pod: Pod) -> Pod:
 def decided(snapshot: Snapshot) -> Decision:
     """Returns the decision for a snapshot, without a memory and with the default settings."""
     inventory = Inventory({}, dict(snapshot.classes), dict(snapshot.claims))
-    pods: tuple[Pod | Ended, ...] = (*snapshot.pods, *snapshot.ended)
+    pods: tuple[Pod | EndedWorker, ...] = (*snapshot.pods, *snapshot.ended)
     tuning = Tuning(units=snapshot.units)
     return Scene(Topology(snapshot.nodes), pods, snapshot.taken, tuning, inventory=inventory).decision()
 
@@ -82,7 +82,7 @@ def described(decision: Decision) -> dict[str, Any]:
 
 
 def _entry(job: JobKey, text: str, **fields: str) -> dict[str, str]:
-    return {"job": shown(job), "text": text, **fields}
+    return {"job": display_name(job), "text": text, **fields}
 
 
 def lines(result: Mapping[str, Any]) -> Iterator[str]:

@@ -10,10 +10,10 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from contract.keys import DRIVER, GATE, NO_NODE, NO_SERVER, NODE_IDS
-from placement.decide.believe import PLANNED
 from placement.decide.fit import INTEGER
+from placement.decide.members import PLANNED
 from placement.observe.inventory import Claim, DeviceClass
-from placement.observe.model import HIDDEN, MARKS, Device, Ended, Guarantee, Node, Pod, UnitSettings
+from placement.observe.model import HIDDEN, MARKS, Device, EndedWorker, Guarantee, Node, Pod, UnitSettings
 
 # Fields whose values contain no names. The keys of maps, such as labels, are not names, either.
 NAMELESS_FIELDS: Final = frozenset(
@@ -34,7 +34,7 @@ class Snapshot:
     units: UnitSettings
     nodes: tuple[Node, ...]  # the nodes with their devices
     pods: tuple[Pod, ...]
-    ended: tuple[Ended, ...]
+    ended: tuple[EndedWorker, ...]
     # Each entry has a namespace, which may be empty, a name, and the object.
     classes: tuple[tuple[tuple[str, str], DeviceClass], ...]
     claims: tuple[tuple[tuple[str, str], Claim], ...]

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from kube.api import ApiError
 from kube.rest import RestApi
 from placement.act import write
-from placement.decide.cluster import shown
+from placement.decide.cluster import display_name
 from placement.observe.model import Pod
 from placement.observe.names import names_of
 from placement.observe.read import read_pod
@@ -20,7 +20,7 @@ def waiting(api: RestApi, job: str | None) -> Iterator[Pod]:
             if pod is None or not pod.gated:
                 continue
             names = (name for _, name in names_of(raw["metadata"]))
-            if job is None or name in (pod.job, shown(pod.key).partition("/")[2], *names):
+            if job is None or name in (pod.job, display_name(pod.key).partition("/")[2], *names):
                 yield pod
 
 

@@ -18,7 +18,7 @@ from placement import messages
 from placement.act import write
 from placement.act.events import Reporter
 from placement.decide.allocation import with_devices
-from placement.decide.cluster import shown
+from placement.decide.cluster import display_name
 from placement.decide.decide import Scene, assume
 from placement.decide.jobs import Job
 from placement.decide.plan import Admission, Decision, Deletion, Memory, Tuning
@@ -83,7 +83,7 @@ class PassRunner:
         self.metrics.record_decision(decision, time.monotonic() - began, self.clock())
         for job, error in decision.errors:
             self.metrics.count_failure("decision")
-            _log.error("%s", messages.about(shown(job.key), messages.BUG), exc_info=error)
+            _log.error("%s", messages.about(display_name(job.key), messages.BUG), exc_info=error)
         self._memory = decision.memory
         self._was_refused = False
         done = self._write_decision(decision, deadline)
@@ -157,7 +157,7 @@ class PassRunner:
             yield
         except ApiError as error:
             self.metrics.count_failure("write")
-            _log.warning("%s", messages.about(shown(job.key), error))
+            _log.warning("%s", messages.about(display_name(job.key), error))
             self._was_refused = True
             self._memory = self._memory.with_refusal(job.key, str(error), self.clock())
 
@@ -186,7 +186,7 @@ class PassRunner:
         self._write_pods(remove_gate, gated_pods)
         text = messages.admitted(admission.units)
         self.metrics.admissions.inc()
-        _log.info("%s", messages.about(shown(job.key), text))
+        _log.info("%s", messages.about(display_name(job.key), text))
         self.reporter.write(job, EventReason.ADMITTED, text, now)
 
     def _write_pods(self, write_pod: Callable[[Pod], Pod | None], pods: Iterable[Pod]) -> dict[str, Pod]:
@@ -215,7 +215,7 @@ class PassRunner:
         event_reason, preemptor = deletion.reason, deletion.preemptor
         if preemptor and not write.is_unchanged(self.api, preemptor.workers[0].pod):
             return
-        _log.warning("%s", messages.about(shown(deletion.job.key), deletion.why))
+        _log.warning("%s", messages.about(display_name(deletion.job.key), deletion.why))
 
         def delete_pod(pod: Pod) -> Pod | None:
             """Deletes a pod; a started pod only if its job leaves a failed node or is preempted."""
@@ -232,7 +232,7 @@ class PassRunner:
             reason = event_reason or EventReason.RECREATED
             self.reporter.write(deletion.job, reason, deletion.why, self.clock(), "Warning")
             if preemptor:
-                text = messages.preempts(shown(deletion.job.key))
+                text = messages.preempts(display_name(deletion.job.key))
                 self.reporter.write(preemptor, EventReason.PREEMPTS, text, self.clock())
                 self.metrics.preemptions.inc()
             elif event_reason:

@@ -6,19 +6,19 @@ from datetime import timedelta
 from typing import Final
 
 from placement import messages
-from placement.decide.believe import Member
 from placement.decide.choose import Ranking
-from placement.decide.cluster import Cluster, shown
+from placement.decide.cluster import Cluster, display_name
 from placement.decide.jobs import Job
+from placement.decide.members import Member
 from placement.decide.plan import Admission, Failure, Shortage
 from placement.decide.reserve import OVERDUE, Ends
-from placement.decide.topology import unsuited
+from placement.decide.topology import why_unsuited
 from placement.messages import Reason
 from placement.observe.model import Demand, Guarantee, Node
 
 Members = Sequence[Member]
 
-MOST_DEMANDS: Final = 4  # how many demands the workers of one job may have, without repetitions
+MOST_DEMANDS: Final = 4  # maximum number of demands of a job's workers; equal demands count once
 MOST_COMPARED: Final = 1000  # maximum number of conditions that a decision compares for one namespace
 DEMAND_COST: Final = 10  # how many conditions a demand counts as: each demand is compared with every node
 MOST_TRIES: Final = 8  # how often a decision tries to reserve units for the jobs of one namespace
@@ -42,13 +42,13 @@ class Allocator:
         self._cluster, self._doubtful, self._ends = cluster, doubtful, ends
         self._rankings: dict[tuple[str, int, tuple[Demand, ...]], Ranking] = {}
         self._compared_parts: Counter[str] = Counter()
-        self._tries: Counter[str] = Counter()  # by namespace, the searches for units to reserve
+        self._tries: Counter[str] = Counter()  # by namespace, the number of searches for units to reserve
 
     def admit(self, job: Job, failure: Failure | None, age: timedelta | None) -> Admission:
         """Returns the admission of a job, which must have no `Job.obstacle`.
 
-        Units of the job's earlier failures are chosen last. ``age`` is that of a job for which units may be
-        reserved; None if they may not.
+        Units of the job's earlier failures are chosen last. ``age`` is the age of the job; None if no units
+        may be reserved for it.
 
         Raises:
             UnplacedError: A block gets no unit.
@@ -61,11 +61,11 @@ class Allocator:
             unpinned = {member.block for member in job.unpinned_workers}
             units = {block: unit for block, unit in units_by_block.items() if unit and block in unpinned}
         if unplaced:
-            units |= self.settle(job, unplaced, failure, age)
+            units |= self.assign_units(job, unplaced, failure, age)
         return Admission(job, units)
 
     def _check_pins(self, job: Job) -> None:
-        """Checks that pins do not contradict each other. Two leaders may have pinned, and pins stay."""
+        """Checks that pins do not contradict each other. Two leaders may have written them, and pins stay."""
         owners: dict[str, int] = {}
         for block, pods in job.blocks.items():
             units = {member.unit for member in pods if member.unit}
@@ -109,18 +109,18 @@ class Allocator:
     def _why_unfit(self, job: Job, node: Node, pods: Iterable[Member]) -> str | None:
         """Returns why a node of a unit that a job has does not suit the job's pods; None if it does."""
         demands = tuple(dict.fromkeys(member.demand for member in pods))
-        cause = unsuited(node, demands)
+        cause = why_unsuited(node, demands)
         # If the unit is a single node, jobs may share it, and its usage already includes pods that are pinned
         # to it.
         if cause is None and (job.place.size > 1 or self._cluster.units.of(job.place.unit).divides):
             others = [holder for holder in self._cluster.holders.get(node.name, ()) if holder != job.key]
             if others:
-                return messages.node_held_by(node.name, shown(others[0]))
+                return messages.node_held_by(node.name, display_name(others[0]))
             cause = self._cluster.why_full([node], demands)
         cause = cause or self._cluster.why_repelled([node], job)
         return cause.detail if cause else None
 
-    def settle(
+    def assign_units(
         self, job: Job, blocks: Sequence[Members], failure: Failure | None, age: timedelta | None
     ) -> dict[int, str]:
         """Returns free units for blocks, by the numbers of the blocks, and holds these units."""
@@ -149,22 +149,23 @@ class Allocator:
     def _reserve(self, job: Job, ranking: Ranking, count: int, age: timedelta) -> None:
         """Reserves units for a job, if it may have a reservation and enough units become free.
 
-        The first job has a reservation, and the first job of each other namespace has one when it is
-        `OVERDUE`. The first job within a guarantee has one that keeps off only jobs of the same team.
+        The first job that does not fit may have one, and so may the first such job of each other namespace
+        when it is `OVERDUE`. The first such job within a guarantee may have one that keeps off only jobs of
+        the same team.
         """
         reservations, namespace = self._cluster.reservations, job.key[0]
-        general = [reservation.job[0] for reservation in reservations if not reservation.team]
-        team = self._cluster.guarantees.guarantee_for(job)
-        teams: list[Guarantee | None] = []
-        if not general or (age >= OVERDUE and namespace not in general):
-            teams.append(None)
-        if team and all(reservation.team is not team for reservation in reservations):
-            teams.append(team)
-        if not teams or self._tries[namespace] == MOST_TRIES:
+        general_namespaces = [other.job[0] for other in reservations if not other.guarantee]
+        own_guarantee = self._cluster.guarantees.guarantee_for(job)
+        guarantees: list[Guarantee | None] = []  # None for a reservation against jobs of all namespaces
+        if not general_namespaces or (age >= OVERDUE and namespace not in general_namespaces):
+            guarantees.append(None)
+        if own_guarantee and all(other.guarantee is not own_guarantee for other in reservations):
+            guarantees.append(own_guarantee)
+        if not guarantees or self._tries[namespace] == MOST_TRIES:
             return
         if len(ranking.ending_units(self._ends)) >= count:
             self._tries[namespace] += 1
-            new = (ranking.reserve(count, job, self._ends, team) for team in teams)
+            new = (ranking.reserve(count, job, self._ends, guarantee) for guarantee in guarantees)
             reservations += filter(None, new)
 
     def _ranking(self, job: Job) -> Ranking:

@@ -9,12 +9,12 @@ from typing import Final, NamedTuple
 from contract.place import Placer
 from placement import messages
 from placement.observe.inventory import Inventory, Slice, key_of
-from placement.observe.model import Ask, Device, JobKey, Node, Pod, are_neuron
+from placement.observe.model import Device, DeviceRequest, JobKey, Node, Pod, are_neuron
 
 CLAIMED: Final = "claimed devices"
-"""A resource of this program: the devices of a node that the scheduler has not allocated to claims yet."""
+"""A resource of this program: devices that pods on a node claim, and that are not allocated to them yet."""
 
-MOST_ASKS: Final = 8
+MOST_DEVICE_REQUESTS: Final = 8
 """Maximum number of requests for Neuron devices in all claims of a pod."""
 
 
@@ -23,7 +23,7 @@ class Allocation(NamedTuple):
 
     claim: JobKey  # the namespace, and ``claim/NAME`` in place of the name of a job
     node: str
-    amounts: Mapping[str, int]  # by resource, in thousandths, without the requests of the claim's pods
+    amounts: Mapping[str, int]  # by resource, in thousandths, without what usage has for the claim's pods
     is_orphaned: bool  # whether the devices are Neuron devices that no existing pod uses
 
 
@@ -31,7 +31,9 @@ class ClaimError(Exception):
     """The claims of a pod cannot be compared with nodes. The arguments are those of a `Fault`."""
 
 
-def unmet_request(asks: Sequence[Ask], devices: Sequence[Device], used: Mapping[str, int]) -> Ask | None:
+def unmet_request(
+    requests: Sequence[DeviceRequest], devices: Sequence[Device], used: Mapping[str, int]
+) -> DeviceRequest | None:
     """Returns a request of a pod for which a node has too few free devices; None if it has enough for all.
 
     The request with the most conditions chooses first, and chooses devices that suit the fewest requests. A
@@ -40,15 +42,15 @@ def unmet_request(asks: Sequence[Ask], devices: Sequence[Device], used: Mapping[
     chosen = {device.key for device in devices if device.tainted}
     suiting = {
         conditions: [device.key for device in devices if conditions <= device.attributes]
-        for conditions in {ask.conditions for ask in asks}
+        for conditions in {request.conditions for request in requests}
     }
     request_counts = Counter(chain.from_iterable(suiting.values()))
-    for ask in sorted(asks, key=lambda ask: -len(ask.conditions)):
-        suitable = suiting[ask.conditions]
+    for request in sorted(requests, key=lambda request: -len(request.conditions)):
+        suitable = suiting[request.conditions]
         free = [key for key in suitable if key not in used and key not in chosen]
-        count = ask.count or max(len(suitable), 1)
+        count = request.count or max(len(suitable), 1)
         if len(free) - used.get(CLAIMED, 0) // 1000 < count:
-            return ask
+            return request
         if len(suiting) > 1:
             free.sort(key=request_counts.__getitem__)
         chosen.update(free[:count])
@@ -63,10 +65,10 @@ def with_devices(inventory: Inventory, nodes: Mapping[str, Node]) -> Mapping[str
     # If several classes have the same extendedResourceName, the newest is used; if they are equally old, the
     # first by name (API reference).
     by_age = sorted(sorted(inventory.classes.items(), reverse=True), key=lambda item: item[1].created)
-    newest = {kind.resource: kind for _, kind in by_age if kind.resource}
-    classes = [kind for kind in newest.values() if not kind.fault]
+    newest = {entry.resource: entry for _, entry in by_age if entry.resource}
+    classes = [entry for entry in newest.values() if not entry.fault]
     for node, device in _devices(inventory.slices.values()):
-        resources = {kind.resource for kind in classes if kind.conditions <= device.attributes}
+        resources = {entry.resource for entry in classes if entry.conditions <= device.attributes}
         is_offered = resources and not device.tainted
         by_node[node].append(replace(device, resources=tuple(resources)) if is_offered else device)
     return {**nodes, **{name: _with_devices(nodes[name], by_node[name]) for name in by_node if name in nodes}}
@@ -119,7 +121,7 @@ def allocations(inventory: Inventory, nodes: Mapping[str, Node], pods: Iterable[
             )
 
 
-def requested_devices(inventory: Inventory, pod: Pod) -> tuple[Ask, ...]:
+def requested_devices(inventory: Inventory, pod: Pod) -> tuple[DeviceRequest, ...]:
     """Returns the requests for Neuron devices in the claims that were created for a pod.
 
     Raises:
@@ -127,13 +129,13 @@ def requested_devices(inventory: Inventory, pod: Pod) -> tuple[Ask, ...]:
     """
     if inventory.stale_reason and pod.gated:
         raise ClaimError("lost", inventory.stale_reason)
-    asks = tuple(chain.from_iterable(_requests_of(inventory, pod, *entry) for entry in pod.claims))
-    if len(asks) > MOST_ASKS:
-        raise ClaimError("asks", len(asks), MOST_ASKS)
-    return asks
+    requests = tuple(chain.from_iterable(_requests_of(inventory, pod, *entry) for entry in pod.claims))
+    if len(requests) > MOST_DEVICE_REQUESTS:
+        raise ClaimError("asks", len(requests), MOST_DEVICE_REQUESTS)
+    return requests
 
 
-def _requests_of(inventory: Inventory, pod: Pod, template: str, name: str) -> Iterator[Ask]:
+def _requests_of(inventory: Inventory, pod: Pod, template: str, name: str) -> Iterator[DeviceRequest]:
     """Yields the requests for Neuron devices in one claim of a pod; the scheduler handles other devices."""
     template_name, claim = messages.template(template), inventory.claims.get((pod.namespace, name))
     if not template:
@@ -154,4 +156,4 @@ def _requests_of(inventory: Inventory, pod: Pod, template: str, name: str) -> It
                 raise ClaimError("of", messages.device_class(request.device_class), device_class.fault)
             if request.fault:
                 raise ClaimError("of", template_name, request.fault)
-            yield Ask(template_name, conditions, request.count)
+            yield DeviceRequest(template_name, conditions, request.count)

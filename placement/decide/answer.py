@@ -15,16 +15,16 @@ from placement.decide.decide import Scene
 from placement.decide.forecast import forecast
 from placement.decide.plan import Waiting
 from placement.messages import STUCK, WITHOUT_NAMES, Reason
-from placement.observe.coming import coming
+from placement.observe.coming import future_pods
 from placement.observe.model import Pod
 
 MOST_PODS: Final = 1024
 """Maximum number of Pods of the job in a question."""
-LONGEST: Final = 253
+LONGEST_NAME: Final = 253
 """Maximum length of a name, as for the API server: names of jobs stay in caches."""
 MOST_DECISIONS: Final = 30
 """Maximum number of decisions that forecast a start: the program needs time for its other decisions."""
-ABSENT: Final = "job that is asked about"
+ASKED_JOB: Final = "job that is asked about"
 """Part of the job's name here, so that an existing job never has the same name: no label has spaces."""
 
 
@@ -72,13 +72,13 @@ def pods_of(question: Mapping[str, Any], now: datetime) -> list[Pod]:
     if any(get(pod, ("spec", "resourceClaims")) for pod in workers):
         raise ValueError(messages.CLAIMS_DEVICES)
     names = str(question["namespace"]), str(question["name"])
-    if max(map(len, names)) > LONGEST:
-        raise ValueError(messages.long_name(LONGEST))
-    pods = coming(*names, workers, place, sets if place.group else 1, {}, now)
+    if max(map(len, names)) > LONGEST_NAME:
+        raise ValueError(messages.long_name(LONGEST_NAME))
+    pods = future_pods(*names, workers, place, sets if place.group else 1, {}, now)
     if not pods:
         raise ValueError(messages.EMPTY)
     # If the Pods had a node or a pin, the reason would name the jobs on that node or unit.
-    return [replace(pod, job=f"{ABSENT} {pod.job}", node="", admitted_at=None, plan="") for pod in pods]
+    return [replace(pod, job=f"{ASKED_JOB} {pod.job}", node="", admitted_at=None, plan="") for pod in pods]
 
 
 def answer_for(scene: Scene, pods: Sequence[Pod], goes_on: Callable[[], bool] = lambda: True) -> Answer:

@@ -15,7 +15,7 @@ from operator import itemgetter
 from contract.place import Place
 from placement.decide.cluster import Cluster
 from placement.decide.fit import Cause
-from placement.decide.guarantee import Room, book
+from placement.decide.guarantee import Allowance, try_take
 from placement.decide.jobs import Job
 from placement.decide.reserve import End, Ends, Reservation
 from placement.decide.topology import Unit
@@ -40,7 +40,7 @@ class Ranking:
         self._cluster, self.place, self.demands = cluster, place, demands
         # The units that suit the pods, by id, whether or not they have holders; and why other units do not.
         self._kind = kind = cluster.units.kind(place)
-        self.parts = kind.divides  # whether a job may have fewer nodes than the unit has
+        self.has_parts = kind.divides  # whether a job may have fewer nodes than the unit has
         self.units, self.causes = cluster.topology.units_for(place.unit, place.size, kind.nodes, demands)
         self._examined: list[Unit] = []
         is_possible = cluster.can_become_free
@@ -55,7 +55,7 @@ class Ranking:
         self._is_single_node = place.size == 1 and not kind.divides
         # No unit becomes free during a decision, so only units that are free now are ranked.
         self._unit_states = {unit.id: (unit, self.why_not_free(unit)) for unit in self.units.values()}
-        self._changed_nodes: set[str] = set()  # names of nodes that jobs got after that
+        self._changed_nodes: set[str] = set()  # names of nodes that jobs got since then
         free = [unit for unit, cause in self._unit_states.values() if cause is None]
         self._heap: list[Entry] = [self._entry(unit) for unit in free]
         # Entries of units that the last job could not use, because of a reservation or a guarantee.
@@ -76,8 +76,8 @@ class Ranking:
     ) -> list[Unit]:
         """Returns the best ``count`` units for a job; an empty list if there are too few.
 
-        Avoided units come last. Before them come units with doubtful nodes, and units for which too many
-        anti-affinity terms exist.
+        Avoided units come last. Before them come units with doubtful nodes, and units whose anti-affinity
+        terms are too many to examine.
 
         Args:
             job: The job.
@@ -88,36 +88,40 @@ class Ranking:
         cluster, guarantees = self._cluster, self._cluster.guarantees
         reservations = cluster.reservations_against(job)
         reserved_nodes = cluster.reserved_nodes(reservations)
-        team_key = guarantees.guarantees_of(job.key[0]), reservations
-        if self._maximum.get(team_key, count) < count:
+        limits_key = guarantees.guarantees_of(job.key[0]), reservations
+        if self._maximum.get(limits_key, count) < count:
             return []
-        rooms = cluster.rooms(job, reservations)
-        if self._set_aside and (rooms or reservations != self._set_aside_for):
+        allowances = cluster.allowances(job, reservations)
+        if self._set_aside and (allowances or reservations != self._set_aside_for):
             for entry in self._set_aside:
                 heappush(self._heap, entry)
             self._set_aside.clear()
         self._set_aside_for = reservations
-        best, last, repelled = self._search(job, count, reserved_nodes, rooms, avoided, doubtful)
+        best, last, repelled = self._take_entries(job, count, reserved_nodes, allowances, avoided, doubtful)
         last.sort(key=lambda entry: entry[1][-1] in avoided)
-        others = (entry for entry in last if book(rooms, self.units[entry[1][-1]]))
+        others = (entry for entry in last if try_take(allowances, self.units[entry[1][-1]]))
         entries = best + list(islice(others, count - len(best)))
         for entry in chain(best, last, repelled):
             heappush(self._heap, entry)
         # If some units come last for this job only, another job may get more units than this job.
-        if rooms and not last and len(entries) + len(repelled) < count:
-            self._maximum[team_key] = len(entries) + len(repelled)
+        if allowances and not last and len(entries) + len(repelled) < count:
+            self._maximum[limits_key] = len(entries) + len(repelled)
         return [self.units[names[-1]] for _, names in entries] if len(entries) == count else []
 
-    def _search(  # noqa: PLR0913, PLR0917 - all that a search depends on
+    def _take_entries(  # noqa: PLR0913, PLR0917 - all that a search depends on
         self,
         job: Job,
         count: int,
         reserved_nodes: frozenset[str],
-        rooms: list[Room],
+        allowances: list[Allowance],
         avoided: Collection[str],
         doubtful: Collection[str],
     ) -> tuple[list[Entry], list[Entry], list[Entry]]:
-        """Takes entries from the heap until enough are best; returns best, last and repelled entries."""
+        """Removes entries from the heap until ``count`` are best. Returns three lists of entries.
+
+        They are the best units, units that come last, and units that the job's pods cannot have because of
+        anti-affinity. Units that reservations or guarantees keep from the job are added to `_set_aside`.
+        """
         best_entries: list[Entry] = []
         last_entries: list[Entry] = []
         repelled: list[Entry] = []
@@ -132,7 +136,7 @@ class Ranking:
                 or self._cluster.repelling.is_unclear(unit.nodes, job.key[0])
             ):
                 last_entries.append(entry)
-            elif book(rooms, unit):
+            elif try_take(allowances, unit):
                 best_entries.append(entry)
             else:
                 self._set_aside.append(entry)
@@ -153,7 +157,7 @@ class Ranking:
     @cached_property
     def broken(self) -> Mapping[str, Cause]:
         """The units that the pods select and cannot use, by id, each with the cause."""
-        return {unit: cause for unit, cause in self.causes.items() if cause.kind != "not selected"}
+        return {unit: cause for unit, cause in self.causes.items() if cause.category != "not selected"}
 
     def why_not_free(self, unit: Unit) -> Cause | None:
         """Returns why too few nodes of a unit are free; None if a job can have it."""
@@ -194,22 +198,24 @@ class Ranking:
                     heappush(self._heap, self._entry(unit))
 
     def possible_units(self, count: int | None = None) -> Sequence[Unit]:
-        """Returns the units that a job could have if all other jobs had ended; up to ``count`` or more."""
+        """Returns units that a job could have if other jobs had ended: all, or at least ``count``."""
         missing_count = None if count is None else max(count - len(self._examined), 0)
         self._examined.extend(islice(self._unexamined, missing_count))
         return self._examined
 
-    def reserve(self, count: int, job: Job, ends: Ends, team: Guarantee | None = None) -> Reservation | None:
+    def reserve(
+        self, count: int, job: Job, ends: Ends, guarantee: Guarantee | None = None
+    ) -> Reservation | None:
         """Returns a reservation of the units that become free first; None if too few have a known end.
 
         Units come last if a job of the same namespace without a time limit holds them, or if pods of the
-        namespace that belong to no job fill them. With ``team``, only units within this guarantee are
-        reserved.
+        namespace that are not workers fill them. With ``guarantee``, only units within this guarantee of the
+        job's team are reserved.
         """
         cluster, namespace = self._cluster, job.key[0]
-        jobless_nodes = cluster.jobless_nodes.get(namespace, frozenset[str]())
-        rooms = cluster.guarantees.rooms(job, within=team)
-        reserved_nodes = cluster.reserved_nodes(() if team else cluster.reservations_against(job))
+        other_pod_nodes = cluster.other_pod_nodes.get(namespace, frozenset[str]())
+        allowances = cluster.guarantees.allowances(job, within=guarantee)
+        reserved_nodes = cluster.reserved_nodes(() if guarantee else cluster.reservations_against(job))
         entries: list[tuple[tuple[bool, bool, bool, int, End, str], Unit]] = []
         for unit, end, holders in self.ending_units(ends):
             if not reserved_nodes.isdisjoint(unit.names):
@@ -217,23 +223,23 @@ class Ranking:
             if cluster.why_repelled(unit.nodes, job, ending_jobs=holders):
                 continue
             is_last = end.is_assumed and any(holder[0] == namespace for holder in holders)
-            if not is_last and not jobless_nodes.isdisjoint(unit.names):
+            if not is_last and not other_pod_nodes.isdisjoint(unit.names):
                 is_last = cluster.why_full(unit.nodes, self.demands) is not None
             # If ends are assumed, units with fewer nodes in use come first.
             in_use = len(holders) if end.is_assumed else 0
             entries.append(((is_last, end.is_late, end.is_assumed, in_use, end, unit.id), unit))
         # When the reservation begins, the units that are owed to other teams must still be free. If fewer
         # units are free now, the reservation also includes units that become free for these teams.
-        bookable = (entry for entry in sorted(entries, key=itemgetter(0)) if book(rooms, entry[1]))
-        missing = 0 if team else cluster.guarantees.missing_units(job)
-        chosen = list(islice(bookable, count + missing))
+        available = (entry for entry in sorted(entries, key=itemgetter(0)) if try_take(allowances, entry[1]))
+        missing_count = 0 if guarantee else cluster.guarantees.missing_units(job)
+        chosen = list(islice(available, count + missing_count))
         if len(chosen) < count:
             return None
         node_names = frozenset[str]().union(*(unit.names for _, unit in chosen))
         begin = max(end.at for (*_, end, _), _ in chosen)
-        is_internal, is_assumed = (any(key[part] for key, _ in chosen) for part in (0, 2))
+        is_internal, is_assumed = (any(key[index] for key, _ in chosen) for index in (0, 2))
         units = tuple(sorted(unit.id for _, unit in chosen[:count]))
-        return Reservation(job.key, units, node_names, begin, is_assumed, is_internal, ends, team)
+        return Reservation(job.key, units, node_names, begin, is_assumed, is_internal, ends, guarantee)
 
     def ending_units(self, ends: Ends) -> Sequence[tuple[Unit, End, Sequence[JobKey]]]:
         """Returns the units that become free at a known time, each with that time and its holders."""
@@ -264,10 +270,10 @@ class Ranking:
         node, cluster = unit.nodes[0], self._cluster
         unit_ids = self._unit_ids[node.name]
         are_whole, smallest_free = [], None
-        for index, key, usable in self._larger_labels:
+        for index, key, max_nodes in self._larger_labels:
             unit_id = unit_ids[index]
             free = cluster.free_count(key, unit_id)
-            are_whole.append(free >= usable)
+            are_whole.append(free >= max_nodes)
             if smallest_free is None and unit_id:
                 smallest_free = free
         return tuple(are_whole), smallest_free or 0, cluster.free_devices(node) if self._is_single_node else 0

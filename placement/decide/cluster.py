@@ -10,20 +10,20 @@ from typing import Final
 from contract.place import Place
 from placement import messages
 from placement.decide.allocation import CLAIMED, Allocation
-from placement.decide.believe import Member
 from placement.decide.fit import Cause, lacking_resource
-from placement.decide.guarantee import Guarantees, Room
+from placement.decide.guarantee import Allowance, Guarantees
 from placement.decide.jobs import Job
+from placement.decide.members import Member
 from placement.decide.repel import Repelling
 from placement.decide.reserve import Reservation
-from placement.decide.topology import Topology, Unit, unsuited
-from placement.observe.model import UNITS, Demand, JobKey, Node, Pod, UnitKind, UnitSettings, is_pod
+from placement.decide.topology import Topology, Unit, why_unsuited
+from placement.observe.model import UNITS, Demand, JobKey, Node, Pod, UnitKind, UnitSettings, is_jobless
 
 # The states of a unit. It is sick if too few of its nodes are Ready and not cordoned. If it is neither sick
-# nor reserved, all, some or none of its nodes are free.
+# nor reserved, it has as many free nodes as a job can have (free), fewer (part), or none (used).
 STATES: Final = ("sick", "reserved", "free", "part", "used")
-# A number of devices that is larger than that of any node.
-MOST: Final = 10_000
+# A number of nodes or devices that is larger than that of any unit or node.
+MORE_THAN_ANY: Final = 10_000
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class Cluster:
         self.topology, self.units = topology, units
         # For each unit that jobs share, by node label and id: its parts, by job and number of the block.
         self.parts: defaultdict[tuple[str, str], dict[tuple[JobKey, int], Part]] = defaultdict(dict)
-        # For each node that has holders: the jobs and the pods without a job, each with the size of the unit
+        # For each node that has holders: the jobs and the pods without a job, each with the number of nodes
         # that it needs for itself.
         self.holders: dict[str, dict[JobKey, int]] = {}
         # The amounts that pods on a node use, by resource, in thousandths: of all pods, and of the pods
@@ -58,9 +58,9 @@ class Cluster:
         self.lasting_usage: defaultdict[str, dict[str, int]] = defaultdict(dict)
         # The nodes whose holder is a pod without a job, or a claim.
         self._lasting_nodes: set[str] = set()
-        # By namespace, the nodes with pods that belong to no job, or whose placement annotation is not
-        # trusted.
-        self.jobless_nodes: defaultdict[str, set[str]] = defaultdict(set)
+        # By namespace, the nodes with pods that are not workers: pods that have no trusted placement
+        # annotation, or use no devices.
+        self.other_pod_nodes: defaultdict[str, set[str]] = defaultdict(set)
         # In the order of the queue. A job may have two: one within the guarantee of its team, and one that
         # keeps off the jobs of all namespaces.
         self.reservations: list[Reservation] = []
@@ -85,13 +85,14 @@ class Cluster:
                 has_unit = place and place.size > 1 and uses_devices and not pod.deleting
                 if not (place and has_unit and all(term.key == place.unit for term in pod.apart)):
                     self.repelling.add_pod(member)
-            if member.is_own_job:
+            if member.is_jobless:
                 _add_usage(self.lasting_usage, node, demand)
             if place is None or not uses_devices:
-                self.jobless_nodes[pod.namespace].add(node)
+                self.other_pod_nodes[pod.namespace].add(node)
             if uses_devices and (place is not None or member.has_claim or self._has_devices(pod)):
-                self.hold(node, key, self.units.of(place.unit).exclusive_nodes(place.size) if place else 1)
-                if member.is_own_job:
+                size = self.units.of(place.unit).exclusive_nodes(place.size) if place else 1
+                self.hold_node(node, key, size)
+                if member.is_jobless:
                     self._lasting_nodes.add(node)
         is_placed = pod.node or (member.pin and not (pod.gated and key in self.refused_jobs))
         if place is not None and is_placed and uses_devices and not pod.deleting:
@@ -119,24 +120,24 @@ class Cluster:
             used = counts[allocation.node]
             used.update((name, used.get(name, 0) + amount) for name, amount in allocation.amounts.items())
         if allocation.is_orphaned:
-            self.hold(allocation.node, allocation.claim, 1)
+            self.hold_node(allocation.node, allocation.claim, 1)
             self._lasting_nodes.add(allocation.node)
 
-    def hold(self, node: str, job: JobKey, size: int = MOST) -> None:
-        """Holds a node for a job, which needs units of ``size`` nodes for itself; by default, of any size."""
+    def hold_node(self, node: str, job: JobKey, size: int = MORE_THAN_ANY) -> None:
+        """Holds a node for a job that needs ``size`` nodes for itself; by default, more than any unit has."""
         jobs = self.holders.setdefault(node, {})
         if size > jobs.get(job, 0):  # if pods of one job have different sizes, the largest is used
             jobs[job] = size
 
     def hold_unexamined(self, member: Member) -> None:
-        """Holds the node and the pinned unit of a pod with devices that cannot be examined."""
+        """Holds the node and the pinned unit of a pod that cannot be examined, if the pod uses devices."""
         place, pinned = member.place, None
         if place and self.units.of(place.unit).takes(place.size):
             pinned = self.topology.unit(place.unit, member.pin)
         names = {member.pod.node, *(pinned.names if pinned else ())} - {""}
         for name in names if member.uses_devices else ():
-            self.hold(name, member.key)
-            if member.is_own_job:
+            self.hold_node(name, member.key)
+            if member.is_jobless:
                 self._lasting_nodes.add(name)
 
     def hold_unit(self, unit: Unit, job: JobKey, place: Place, demand: Demand, block: int) -> None:
@@ -147,8 +148,8 @@ class Cluster:
             self.parts[place.unit, unit.id].setdefault((job, block), part)
         else:
             for name in whole.names:
-                self.hold(name, job, kind.exclusive_nodes(place.size))
-            if is_pod(job):
+                self.hold_node(name, job, kind.exclusive_nodes(place.size))
+            if is_jobless(job):
                 self._lasting_nodes |= whole.names
             if place.size == 1 and not kind.divides:
                 _add_usage(self.usage, unit.nodes[0].name, demand)
@@ -183,10 +184,10 @@ class Cluster:
         needed = place.size + unbound.total()
         whole = self.topology.whole_unit(place.unit, unit)
         for demand in (None, *+unbound):
-            nodes = unit.nodes if demand is None else [n for n in whole.nodes if not unsuited(n, (demand,))]
+            nodes = [n for n in whole.nodes if not why_unsuited(n, (demand,))] if demand else unit.nodes
             free_nodes = len(self._free_nodes(nodes, demands if demand is None else (demand,)))
             if free_nodes < needed:
-                other_jobs = sorted({shown(job) for job, _ in parts})
+                other_jobs = sorted({display_name(job) for job, _ in parts})
                 free_count = max(free_nodes - needed + place.size, 0)
                 return Cause("held", messages.crowded_unit(free_count, other_jobs[:2]))
         return None
@@ -194,10 +195,10 @@ class Cluster:
     def _free_nodes(self, nodes: Iterable[Node], demands: Iterable[Demand]) -> list[Node]:
         """Returns the nodes that have no holder and have enough resources left."""
         unheld = (node for node in nodes if node.name not in self.holders)
-        return [node for node in unheld if _shortage((node,), demands, self.usage) is None]
+        return [node for node in unheld if _first_lack((node,), demands, self.usage) is None]
 
     def holder(self, unit: Unit, size: int) -> JobKey | None:
-        """Returns a job that holds a node of a unit; None if there is none. Jobs may share a single node."""
+        """Returns a holder that keeps a block off a unit, or None. Blocks that need 1 node can share it."""
         for node in unit.nodes:
             if jobs := self.holders.get(node.name):
                 for holder, needed in jobs.items():
@@ -210,18 +211,19 @@ class Cluster:
     ) -> Cause | None:
         """Returns the cause if anti-affinity keeps the job's workers off the nodes; otherwise None.
 
-        With ``ending_jobs``, returns it only if it may remain after these jobs have ended: because of a pod
-        without a job, or of a job in the same namespace that is not among ``ending_jobs``.
+        With ``ending_jobs``, returns the cause only if it may remain after these jobs have ended: because of
+        a pod without a job, or of a job in the same namespace that is not among ``ending_jobs``.
         """
         if not (self.repelling.namespaces or job.anti_affinity):
             return None
         for owner in self.repelling.repelling_jobs(nodes, job):
-            if ending_jobs is None or is_pod(owner) or (owner[0] == job.key[0] and owner not in ending_jobs):
-                return Cause("repelled", messages.repelled(shown(owner)))
+            is_own = owner[0] == job.key[0]
+            if ending_jobs is None or is_jobless(owner) or (is_own and owner not in ending_jobs):
+                return Cause("repelled", messages.repelled(display_name(owner)))
         return None
 
-    def repelled_at_home(self, unit: Unit, job: Job) -> bool:
-        """Returns whether a unit has no holder, but anti-affinity of the job's own namespace keeps it off."""
+    def is_repelled_by_own_namespace(self, unit: Unit, job: Job) -> bool:
+        """Returns whether a unit has no holder, but anti-affinity of the job's namespace repels the job."""
         is_free = self.holder(unit, job.place.size) is None
         owners = self.repelling.term_owners(unit.nodes, job)
         return is_free and any(owner[0] == job.key[0] for owner in owners)
@@ -230,16 +232,16 @@ class Cluster:
         """Returns whether a job could have a unit that suits its pods if all other jobs had ended."""
         if not kind.divides:
             is_free = place.size == 1 or self._lasting_nodes.isdisjoint(unit.names)
-            return is_free and _shortage(unit.nodes, demands, self.lasting_usage) is None
+            return is_free and _first_lack(unit.nodes, demands, self.lasting_usage) is None
         whole = self.topology.whole_unit(place.unit, unit)
         if not (kind.shared or self._lasting_nodes.isdisjoint(whole.names)):
             return False
         nodes = (node for node in unit.nodes if node.name not in self._lasting_nodes)
-        return sum(_shortage((node,), demands, self.lasting_usage) is None for node in nodes) >= place.size
+        return sum(_first_lack((node,), demands, self.lasting_usage) is None for node in nodes) >= place.size
 
     def why_full(self, nodes: Iterable[Node], demands: Iterable[Demand]) -> Cause | None:
         """Returns the cause if a node has too little of a resource for the pods; None if the pods fit."""
-        short = _shortage(nodes, demands, self.usage)
+        short = _first_lack(nodes, demands, self.usage)
         return Cause("full", messages.full(*short)) if short else None
 
     def reservation_of(self, job: JobKey) -> Reservation | None:
@@ -248,20 +250,20 @@ class Cluster:
         return min(own, key=lambda reservation: reservation.begin, default=None)
 
     def reservations_against(self, job: Job) -> tuple[Reservation, ...]:
-        """Returns the reservations of other jobs whose units a job may not use.
+        """Returns the reservations of other jobs whose units a job must not use.
 
-        If all units that the job needs are owed to its team, only reservations within the same guarantee
-        exclude it.
+        If all units that the job needs are owed to its team, these are only the reservations within the
+        team's guarantee.
         """
         excluding = tuple(reservation for reservation in self.reservations if reservation.excludes(job))
         if excluding and self.guarantees.covers(job):
-            return tuple(reservation for reservation in excluding if reservation.team)
+            return tuple(reservation for reservation in excluding if reservation.guarantee)
         return excluding
 
-    def rooms(self, job: Job, reservations: Iterable[Reservation]) -> list[Room]:
-        """Returns the units that guarantees leave to a job, with the reservations against the job."""
-        reserved = (reservation.nodes for reservation in reservations if reservation.team)
-        return self.guarantees.rooms(job, chain.from_iterable(reserved)) if self.guarantees.labels else []
+    def allowances(self, job: Job, reservations: Iterable[Reservation]) -> list[Allowance]:
+        """Returns for each label what guarantees, and the given reservations within them, leave to a job."""
+        reserved = chain.from_iterable(other.nodes for other in reservations if other.guarantee)
+        return self.guarantees.allowances(job, reserved) if self.guarantees.labels else []
 
     def reserved_nodes(self, reservations: tuple[Reservation, ...]) -> frozenset[str]:
         """Returns the names of the nodes of some reservations."""
@@ -272,7 +274,7 @@ class Cluster:
 
     def largest_filler(self, nodes: Iterable[Node], demands: Iterable[Demand]) -> Pod | None:
         """Returns the pod without devices that uses most of the resource that is short on a node; or None."""
-        if (short := _shortage(nodes, demands, self.usage)) is None:
+        if (short := _first_lack(nodes, demands, self.usage)) is None:
             return None
         name, resource = short
         members = (member for member in self.repelling.pods_by_node.get(name, ()) if not member.uses_devices)
@@ -287,7 +289,7 @@ class Cluster:
         """Returns the cause if a unit is reserved for another job; None if no reservation has it."""
         for reservation in reservations:
             if not reservation.nodes.isdisjoint(unit.names):
-                return Cause("reserved", messages.reserved_for(shown(reservation.job)))
+                return Cause("reserved", messages.reserved_for(display_name(reservation.job)))
         return None
 
     def free_devices(self, node: Node) -> int:
@@ -325,10 +327,10 @@ class Cluster:
         )
 
 
-def _shortage(
+def _first_lack(
     nodes: Iterable[Node], demands: Iterable[Demand], used: Mapping[str, Mapping[str, int]]
 ) -> tuple[str, str] | None:
-    """Returns the first node, by name, that lacks a resource, and the resource; None if there is none."""
+    """Returns the name of the first node that lacks a resource, and the resource; None if all have enough."""
     for node in nodes:
         amounts = used.get(node.name, {})
         for demand in demands:
@@ -343,8 +345,8 @@ def _add_usage(counts: defaultdict[str, dict[str, int]], node: str, demand: Dema
         counts[node] = {"pods": 1000, **demand.requests}
         return
     used = counts[node]
-    for ask in demand.claims:
-        used[CLAIMED] = used.get(CLAIMED, 0) + 1000 * (ask.count or MOST)
+    for request in demand.claims:
+        used[CLAIMED] = used.get(CLAIMED, 0) + 1000 * (request.count or MORE_THAN_ANY)
     used["pods"] = used.get("pods", 0) + 1000
     for name, amount in demand.requests.items():
         used[name] = used.get(name, 0) + amount
@@ -352,11 +354,11 @@ def _add_usage(counts: defaultdict[str, dict[str, int]], node: str, demand: Dema
 
 @lru_cache(maxsize=4096)
 def _held_cause(job: JobKey) -> Cause:
-    return Cause("held", messages.held_by(shown(job)))
+    return Cause("held", messages.held_by(display_name(job)))
 
 
 @lru_cache(maxsize=4096)
-def shown(job: JobKey) -> str:
+def display_name(job: JobKey) -> str:
     """Returns the name of a job, pod or claim for people, such as ``namespace/name``."""
     namespace, label = job
     if label.startswith("claim/"):

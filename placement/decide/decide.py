@@ -16,10 +16,10 @@ from functools import partial
 from placement import messages
 from placement.decide.allocate import Allocator, UnplacedError
 from placement.decide.allocation import allocations
-from placement.decide.believe import Belief, Member, unexamined
-from placement.decide.cluster import Cluster, shown
+from placement.decide.cluster import Cluster, display_name
 from placement.decide.jobs import Job, jobs_of
-from placement.decide.lost import Loss, Losses, elsewhere
+from placement.decide.lost import Loss, Losses, with_waiting_blocks
+from placement.decide.members import Examiner, Member, unexamined
 from placement.decide.plan import (
     Admission,
     Cache,
@@ -32,13 +32,13 @@ from placement.decide.plan import (
     Unsettled,
     Waiting,
 )
-from placement.decide.preempt import Preemptions, without
+from placement.decide.preempt import Preemptions, without_jobs
 from placement.decide.reasons import explain
 from placement.decide.reserve import YOUNG, Ends, Shares
 from placement.decide.topology import Topology
 from placement.messages import Reason
 from placement.observe.inventory import Inventory
-from placement.observe.model import Ended, JobKey, Pod
+from placement.observe.model import EndedWorker, JobKey, Pod
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Scene:
     """
 
     nodes: Topology
-    pods: tuple[Pod | Ended, ...]
+    pods: tuple[Pod | EndedWorker, ...]
     now: datetime
     tuning: Tuning = field(default_factory=Tuning)
     memory: Memory = field(default_factory=Memory)
@@ -131,17 +131,17 @@ class _DecisionMaker:
         cache = self._memory.cache
         if cache and cache.units is not self._tuning.units:
             cache = None
-        belief, members = self._add_pods(cache)
+        examiner, members = self._add_pods(cache)
         self._shares = shares = Shares(self._cluster.holders, len(self._cluster.topology.nodes))
         known_jobs = jobs_of(members, cache.jobs if cache else None)
-        self._cache = Cache(self._cluster.topology, self._tuning.units, belief.members, known_jobs)
+        self._cache = Cache(self._cluster.topology, self._tuning.units, examiner.members, known_jobs)
         jobs = [self._with_ended_workers(job) for _, job in known_jobs.values()]
         by_key = {job.key: job for job in jobs}
         self._errors += self._losses.follow(by_key, self._memory)
         self._preemptions.follow(by_key, self._scene.pods, self._memory.preemption)
         jobs.sort(key=lambda job: self._order(job, shares))
         self._ends.add(jobs, self._cluster.holders)
-        lacking_jobs = (job.key for job in jobs if self._has_time(job) and not job.is_settled)
+        lacking_jobs = (job.key for job in jobs if self._may_get_nodes(job) and not job.is_settled)
         self._current_jobs = {key[0]: key for key in lacking_jobs}
         for job in jobs:
             try:
@@ -184,14 +184,14 @@ class _DecisionMaker:
             admitted_jobs=self._ends.admitted_jobs,
             exceeded_limits=self._ends.exceeded_limits,
             preemption=self._preemptions.current,
-            cut_off_at=self._losses.cut_off,
+            cut_off_at=self._losses.cut_off_at,
             cache=self._cache,
         )
 
     def _reserved_since(self, job: JobKey) -> datetime:
-        """Returns the time since which a job, or a waiting job of its namespace, has the reservation.
+        """Returns the time since which a job, or a waiting job of its namespace, has had a reservation.
 
-        Otherwise two jobs of different priorities would owe nothing when they are deleted.
+        Otherwise a namespace would get no debt if two of its jobs had it in turn and were then deleted.
         """
         waiting_jobs = {waiting.job.key for waiting in self._waiting} | {job}
         formers = self._memory.reserved_since.items()
@@ -207,21 +207,21 @@ class _DecisionMaker:
         moves = (job.is_returning or self._losses.moves(job)) and not self._preemptions.is_victim(job.key)
         return moves and job.key not in self._next_memory.failures
 
-    def _add_pods(self, cache: Cache | None) -> tuple[Belief, list[Member]]:
-        """Adds all pods to the cluster. Returns the pods of jobs, without the jobs that a bug affects."""
+    def _add_pods(self, cache: Cache | None) -> tuple[Examiner, list[Member]]:
+        """Adds all pods to the cluster. Returns their examiner, and the pods of jobs that no bug affects."""
         topology, units = self._cluster.topology, self._tuning.units
         pods, inventory = self._scene.pods, self._scene.inventory
-        ended_workers = [pod for pod in pods if isinstance(pod, Ended)]
+        ended_workers = [pod for pod in pods if isinstance(pod, EndedWorker)]
         live_pods = [pod for pod in pods if isinstance(pod, Pod)]
-        known_members = cache.members if cache else {}
+        known = cache.members if cache else {}
         if cache and cache.topology is not topology:
-            known_members = {uid: member for uid, member in known_members.items() if not member.pod.node}
-        belief = Belief(live_pods, inventory, topology, units, self._now, self._tuning.bound, known_members)
+            known = {uid: member for uid, member in known.items() if not member.pod.node}
+        examiner = Examiner(live_pods, inventory, topology, units, self._now, self._tuning.bound, known)
         members: list[Member] = []
         bugs: set[JobKey] = set()
         for pod in live_pods:
             try:
-                member = belief.member_of(pod)
+                member = examiner.member_of(pod)
                 if pod.on_failure:
                     self._losses.add(member)
                 if pod.node or member.pin is not None:  # most waiting pods have neither
@@ -238,7 +238,7 @@ class _DecisionMaker:
             self._cluster.add_claim(claim)
         for job, number in ended_workers:
             self._ended_numbers[job].add(number)
-        return belief, [member for member in members if member.key not in bugs] if bugs else members
+        return examiner, [member for member in members if member.key not in bugs] if bugs else members
 
     def _with_ended_workers(self, job: Job) -> Job:
         """Returns the job with the numbers of its ended workers if it continues without these workers.
@@ -267,6 +267,7 @@ class _DecisionMaker:
             return tuple(Waiting(waiting.job, why, waiting.reason) for waiting in self._waiting)
 
     def _consider(self, job: Job) -> None:
+        """Admits a job, deletes some of its pods, adds it to the waiting jobs, or does nothing."""
         if loss := self._losses.lasting.get(job.key):
             self._delete_pods(job, loss)
             return
@@ -303,7 +304,7 @@ class _DecisionMaker:
                 self._waiting.append(Waiting(job, str(error), error.reason, shortage))
                 can_repel = job.key[0] in self._cluster.repelling.namespaces
                 fitting = shortage.ranking.units.values() if shortage and can_repel else ()
-                if any(self._cluster.repelled_at_home(unit, job) for unit in fitting):
+                if any(self._cluster.is_repelled_by_own_namespace(unit, job) for unit in fitting):
                     self._exclude_from_age(job, stuck=True)  # its author can remove this obstacle at any time
 
     def _with_victims(self, job: Job, shortage: Shortage) -> Shortage:
@@ -320,8 +321,8 @@ class _DecisionMaker:
     def _admission_without(self, job: Job, victims: Collection[JobKey]) -> Admission | None:
         """Returns the admission of a job if the victims did not exist; None if the job would still wait."""
         scene = self._scene
-        pods, inventory = without(scene.pods, scene.inventory, victims)
-        other_pods = tuple(pod for pod in pods if isinstance(pod, Ended) or not pod.deleting)
+        pods, inventory = without_jobs(scene.pods, scene.inventory, victims)
+        other_pods = tuple(pod for pod in pods if isinstance(pod, EndedWorker) or not pod.deleting)
         memory, tuning = replace(self._memory, preemption=None), replace(self._tuning, preempts=False)
         scene = replace(scene, pods=other_pods, tuning=tuning, memory=memory, inventory=inventory)
         trial = _DecisionMaker(scene)
@@ -331,7 +332,7 @@ class _DecisionMaker:
     def _delete_pods(self, job: Job, loss: Loss) -> None:
         """Deletes pods of a job that leaves a failed node or that is preempted."""
         why, cluster = self._losses.backoff_reason(job) or self._backoff_reason(job), self._cluster
-        moving = elsewhere(job, loss, self._next_memory.lost_since.get(job.key, self._now))
+        moving = with_waiting_blocks(job, loss, self._next_memory.lost_since.get(job.key, self._now))
         if why:
             self._waiting.append(Waiting(moving, f"{loss.why}; {why}", Reason.BACKOFF))
             return
@@ -339,7 +340,7 @@ class _DecisionMaker:
         if not loss.is_whole:
             try:
                 blocks = [moving.blocks[block] for block in loss.blocks]
-                units = self._allocator.settle(moving, blocks, None, None)
+                units = self._allocator.assign_units(moving, blocks, None, None)
             except UnplacedError as error:
                 waiting = Waiting(moving, str(error), error.reason, error.shortage, loss.why)
                 self._waiting.append(waiting)
@@ -360,7 +361,7 @@ class _DecisionMaker:
         pods = (member.pod for member in loss.launchers)
         # A launcher that is being deleted on a Ready node ends without another deletion.
         pods_to_delete = tuple(pod for pod in pods if not pod.deleting or topology.why_dead(pod.node))
-        keep_reason = self._losses.keeps_launcher(job) if pods_to_delete else ""
+        keep_reason = self._losses.why_launcher_stays(job) if pods_to_delete else ""
         why = f"{loss.why}; {keep_reason or messages.LAUNCHER_FIRST}"
         self._waiting.append(Waiting(job, why, Reason.BACKOFF if keep_reason else Reason.PODS))
         if pods_to_delete and not keep_reason:
@@ -415,8 +416,8 @@ class _DecisionMaker:
         """Reduces the age of all jobs of a namespace whose admitted jobs were deleted.
 
         If a job lacked nodes for a quarter of `Tuning.bound` and was then deleted, its admission has failed.
-        If it was deleted sooner, the namespace gets a debt of `Tuning.bound`. If a job had the reservation
-        and no longer needs it, the namespace gets a debt of the time for which the job had the reservation.
+        If it was deleted sooner, the namespace gets a debt of `Tuning.bound`. If a job had a reservation
+        and no longer needs it, the namespace gets a debt of the time for which the job had it.
         """
         existing_jobs = {job.key for job in jobs} | self._ended_numbers.keys()
         unsettled = self._memory.unsettled
@@ -430,10 +431,10 @@ class _DecisionMaker:
             if self._now - since < self._tuning.bound / 4:
                 if key in existing_jobs:
                     self._next_memory.recent_admissions.setdefault(key, since)
-                elif key not in self._losses.recent:  # jobs that this program deleted cause no debt
+                elif key not in self._losses.recently_left:  # jobs that this program deleted cause no debt
                     self._add_debt(key[0], self._tuning.bound)
         blameless = {job.key for job in jobs if job.key in unsettled and job.is_settled}
-        blameless |= self._losses.recent
+        blameless |= self._losses.recently_left
         blameless |= self._next_memory.unsettled.keys() | {job.key for job, _ in self._errors}
         for key in unsettled.keys() - blameless:
             failure = self._next_memory.failures.get(key)
@@ -446,7 +447,8 @@ class _DecisionMaker:
         debt, _ = self._next_memory.age_debts.get(namespace, (timedelta(), None))
         self._next_memory.age_debts[namespace] = min(debt + time, self._tuning.default_limit), self._now
 
-    def _has_time(self, job: Job) -> bool:
+    def _may_get_nodes(self, job: Job) -> bool:
+        """Returns whether a job was admitted so recently that it may still get the nodes that it lacks."""
         unsettled = self._memory.unsettled.get(job.key)
         since = unsettled.since if unsettled else self._memory.recent_admissions.get(job.key)
         return since is not None and self._now - since < self._tuning.bound
@@ -459,7 +461,7 @@ class _DecisionMaker:
         """
         current = self._current_jobs.get(job.key[0], job.key)
         if current != job.key and job.key[0] in self._next_memory.failed_namespaces and not job.was_admitted:
-            return messages.waits_for(shown(current))
+            return messages.waits_for(display_name(current))
         failure = self._memory.failures.get(job.key)
         if failure is None:
             return None
@@ -470,7 +472,7 @@ class _DecisionMaker:
         return messages.tried_again(why, retry_time)
 
     def _was_refused(self, job: Job) -> bool:
-        """Returns whether a write to a job's pods was refused just now; then the job is not evicted."""
+        """Returns whether a write to a job's pods was refused so recently that the job is not evicted yet."""
         failure = self._memory.failures.get(job.key)
-        is_resting = job.key in self._cluster.refused_jobs
-        return is_resting and failure is not None and self._now - failure.at < self._tuning.bound
+        is_backing_off = job.key in self._cluster.refused_jobs
+        return is_backing_off and failure is not None and self._now - failure.at < self._tuning.bound

@@ -35,34 +35,34 @@ INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 
 
 class Cause(NamedTuple):
-    """Why a node or a unit cannot be used. Causes of the same kind are counted together."""
+    """Why a node or a unit cannot be used. Causes of the same category are counted together."""
 
-    kind: str
+    category: str
     detail: str
 
 
-def unusable(node: Node) -> str | None:
+def why_unusable(node: Node) -> str | None:
     """Returns why a node suits no pod at all; None if it may suit a pod."""
     if not node.ready:
         return messages.NOT_READY
     return messages.CORDONED if node.cordoned else None
 
 
-def misfit(demand: Demand, node: Node) -> Cause | None:
+def why_misfit(demand: Demand, node: Node) -> Cause | None:
     """Returns why a usable node does not suit a pod; None if it does. Other pods there are ignored."""
-    if node.taints and (cause := untolerated(demand, node)):
+    if node.taints and (cause := why_untolerated(demand, node)):
         return cause
     for key, value in demand.selector.items():
         if node.labels.get(key) != value:
             return Cause("not selected", messages.not_selected(node.name, key, value))
-    if demand.claims and (ask := unmet_request(demand.claims, node.devices, {})):
-        return Cause("too few devices", messages.too_few_devices(node.name, ask.name))
+    if demand.claims and (request := unmet_request(demand.claims, node.devices, {})):
+        return Cause("too few devices", messages.too_few_devices(node.name, request.name))
     if demand.terms is not None and not any(_node_matches(term, node) for term in demand.terms):
         return Cause("not selected", messages.not_in_affinity(node.name))
     return None
 
 
-def untolerated(demand: Demand, node: Node) -> Cause | None:
+def why_untolerated(demand: Demand, node: Node) -> Cause | None:
     """Returns the cause if a taint keeps a pod off a node; None if no taint does."""
     for taint in node.taints:
         if taint.effect in HARD and not any(
@@ -83,8 +83,8 @@ def lacking_resource(demand: Demand, node: Node, used: Mapping[str, int]) -> str
             allocatable = 0 if PORT in used else amount
         if amount and amount > allocatable - used.get(name, 0):
             return name
-    if demand.claims and (ask := unmet_request(demand.claims, node.devices, used)):
-        return messages.requested_by(ask.name)
+    if demand.claims and (request := unmet_request(demand.claims, node.devices, used)):
+        return messages.requested_by(request.name)
     # A node without the resource "pods" accepts any number of pods.
     pods = node.allocatable.get("pods")
     if pods is not None and pods - used.get("pods", 0) < 1000:  # noqa: PLR2004

@@ -1,4 +1,4 @@
-"""Forecasts when waiting jobs may start, by a decision for each time at which a job should end. Pure."""
+"""Forecasts when waiting jobs may start, with one decision for each expected end of a job. Pure."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -8,11 +8,11 @@ from typing import Final, NamedTuple
 from contract.keys import GATE
 from placement.decide.decide import Scene
 from placement.decide.plan import Admission, Decision
-from placement.decide.preempt import without
+from placement.decide.preempt import without_jobs
 from placement.observe.model import JobKey, Pod, shared
 
-MOST: Final = 100
-"""Maximum number of decisions of a forecast. It does not have jobs that would start later."""
+MOST_DECISIONS: Final = 100
+"""Maximum number of decisions of a forecast. Jobs that would start after the last one are left out."""
 
 
 class Start(NamedTuple):
@@ -27,7 +27,7 @@ def forecast(
     scene: Scene,
     decision: Decision,
     jobs: Iterable[JobKey],
-    max_decisions: int = MOST,
+    max_decisions: int = MOST_DECISIONS,
     goes_on: Callable[[], bool] = lambda: True,
 ) -> dict[JobKey, Start]:
     """Returns when waiting jobs may start, for the jobs whose start can be predicted.
@@ -71,12 +71,12 @@ def forecast(
 
 
 def _later_scene(scene: Scene, now: datetime, decision: Decision, ended_jobs: frozenset[JobKey]) -> Scene:
-    """Returns the inputs of a later decision: this one was carried out, and the given jobs have ended."""
+    """Returns the inputs of a later decision: ``decision`` was carried out, and the given jobs have ended."""
     bound_pods = {
         pod.uid: pod for admission in decision.admissions for pod in _bound_pods(admission, scene.now)
     }
     ended_jobs |= {deletion.job.key for deletion in decision.deletions if deletion.preemptor}
-    other_pods, inventory = without(scene.pods, scene.inventory, ended_jobs)
+    other_pods, inventory = without_jobs(scene.pods, scene.inventory, ended_jobs)
     pods = tuple(bound_pods.get(pod.uid, pod) if isinstance(pod, Pod) else pod for pod in other_pods)
     # Ends that are only expected must not reduce the age of jobs.
     debts = scene.memory.age_debts

@@ -19,7 +19,7 @@ from placement.decide.jobs import Job
 from placement.decide.topology import Topology, Unit
 from placement.observe.model import Demand, Guarantee, Holders, JobKey, Node, UnitSettings
 
-Parts = Mapping[tuple[str, str], Mapping[tuple[JobKey, int], Any]]
+UnitParts = Mapping[tuple[str, str], Mapping[tuple[JobKey, int], Any]]
 """For each shared unit, by label and id, the blocks that have a part of it (`Cluster.parts`)."""
 
 
@@ -32,14 +32,15 @@ class Use(NamedTuple):
 
 
 @dataclass
-class Level:
-    """The units of one node label.
+class UnitCounts:
+    """Counts of the units of one node label. A unit is free if it has no holder and enough usable nodes.
 
     Attributes:
         total: The number of units that have enough usable nodes.
-        free_nodes: For each node of a unit without a holder, the unit's id.
-        free_units: The number of units without a holder.
-        team_units: By guarantee and unit id, the units that only the team's namespaces use, with a sort key.
+        free_nodes: For each node of a free unit, the unit's id.
+        free_units: The number of free units.
+        team_units: By guarantee and unit id, the units that only the team uses, with a sort key: sick units
+            come last, and units with more nodes in use first.
         uses: The use of each guarantee; None if it must be computed again.
     """
 
@@ -51,16 +52,16 @@ class Level:
 
 
 @dataclass
-class Room:
+class Allowance:
     """The units of one node label that the guarantees of other teams leave to a job.
 
     Attributes:
         closed_nodes: For each node of a unit that another team uses, the guarantee of that team.
-        free_nodes: For each node of a unit without a holder, the unit's id.
-        spare_units: The number of units without a holder that the job may take.
+        free_nodes: For each node of a free unit, the unit's id.
+        spare_units: The number of free units that the job may take.
         team_names: The teams to which units are owed, for messages; empty if no units are owed.
-        chosen_units: The ids of the units without a holder that the job has chosen so far, or that are
-            reserved for another job of its team.
+        chosen_units: The ids of the free units that the job has chosen so far, or that are reserved for
+            another job of its team.
         own_nodes: If the job must stay within the guarantee of its team, the nodes that the team uses within
             it; otherwise None.
     """
@@ -72,8 +73,8 @@ class Room:
     chosen_units: set[str]
     own_nodes: frozenset[str] | None = None
 
-    def admits(self, unit: Unit) -> bool:
-        """Returns whether the job may also take this unit."""
+    def permits(self, unit: Unit) -> bool:
+        """Returns whether the job may take this unit in addition to those that it has chosen."""
         if not self.closed_nodes.keys().isdisjoint(unit.names):
             return False
         if self.own_nodes is not None and unit.names - self.own_nodes - self.free_nodes.keys():
@@ -82,57 +83,59 @@ class Room:
         return not added or len(self.chosen_units) + len(added) <= self.spare_units
 
 
-def book(rooms: Sequence[Room], unit: Unit) -> bool:
+def try_take(allowances: Sequence[Allowance], unit: Unit) -> bool:
     """Returns whether a job may take a unit, and if so, adds the unit to those that the job has chosen."""
-    if not all(room.admits(unit) for room in rooms):
+    if not all(allowance.permits(unit) for allowance in allowances):
         return False
-    for room in rooms:
-        room.chosen_units.update(room.free_nodes[name] for name in unit.names if name in room.free_nodes)
+    for each in allowances:
+        each.chosen_units.update(each.free_nodes[name] for name in unit.names if name in each.free_nodes)
     return True
 
 
 class Guarantees:
     """The guarantees of a rule table during a decision."""
 
-    def __init__(self, topology: Topology, units: UnitSettings, holders: Holders, parts: Parts) -> None:
+    def __init__(self, topology: Topology, units: UnitSettings, holders: Holders, parts: UnitParts) -> None:
         self._topology, self._units, self._holders, self._parts = topology, units, holders, parts
         self._rows = [row for row in units.guarantees if row.count and row.unit in units.kinds]
         self.labels = tuple(dict.fromkeys(row.unit for row in self._rows))
-        self._levels: dict[str, Level] = {}
-        self._rooms: dict[tuple[str, Guarantee | None], Room] = {}
+        self._counts_by_label: dict[str, UnitCounts] = {}
+        self._allowances: dict[tuple[str, Guarantee | None], Allowance] = {}
         self._guarantee_cache: dict[tuple[str, str], Guarantee | None] = {}
         self._labels: dict[tuple[str, int, tuple[Demand, ...]], Sequence[str]] = {}
 
     def recount(self, nodes: Iterable[Node]) -> None:
         """Counts the units of the nodes again, because the holders of the nodes have changed."""
-        self._rooms.clear()
-        for label, level in self._levels.items():
+        self._allowances.clear()
+        for label, counts in self._counts_by_label.items():
             for unit_id in {node.unit(label) for node in nodes}:
                 if unit := self._topology.unit(label, unit_id):
-                    self._count(level, label, unit)
+                    self._count_unit(counts, label, unit)
 
     def guarantees_of(self, namespace: str) -> tuple[Guarantee | None, ...]:
-        """Returns the guarantee of a namespace for each label; if all are equal, rooms are equal, too."""
+        """Returns a namespace's guarantee for each label. Equal results mean equal allowances."""
         return tuple(self._guarantee(namespace, label) for label in self.labels)
 
-    def rooms(self, job: Job, reserved: Iterable[str] = (), within: Guarantee | None = None) -> list[Room]:
+    def allowances(
+        self, job: Job, reserved: Iterable[str] = (), within: Guarantee | None = None
+    ) -> list[Allowance]:
         """Returns the units that a job may take, for each label that has guarantees.
 
         Args:
             job: The job.
-            reserved: The names of nodes that are reserved for another job of the same team.
-            within: If not None, the guarantee of the team, and the job may take no unit beyond it.
+            reserved: The names of nodes that are reserved for other jobs of the same team.
+            within: The guarantee of the team if the job must take no unit beyond it; otherwise None.
         """
-        rooms = []
+        allowances = []
         for label, team in zip(self.labels, self.guarantees_of(job.key[0]), strict=True):
-            room = self._room(label, team)
-            reserved_units = {room.free_nodes[name] for name in reserved if name in room.free_nodes}
-            room = replace(room, chosen_units=reserved_units)
+            allowance = self._allowance(label, team)
+            reserved_units = {allowance.free_nodes[name] for name in reserved if name in allowance.free_nodes}
+            allowance = replace(allowance, chosen_units=reserved_units)
             if team and team is within:
                 use = self._use(team)
-                room = replace(room, spare_units=use.owed, own_nodes=use.nodes)
-            rooms.append(room)
-        return rooms
+                allowance = replace(allowance, spare_units=use.owed, own_nodes=use.nodes)
+            allowances.append(allowance)
+        return allowances
 
     def covers(self, job: Job) -> bool:
         """Returns whether all units that a job needs are owed to its team."""
@@ -154,32 +157,32 @@ class Guarantees:
         if label not in self.labels or self.covers(job):
             return 0
         others = (use for use in self._uses(label) if use.guarantee is not self._guarantee(job.key[0], label))
-        return max(sum(use.owed for use in others) - self._level(label).free_units, 0)
+        return max(sum(use.owed for use in others) - self._counts(label).free_units, 0)
 
     def why_never(self, job: Job) -> str | None:
         """Returns why guarantees of other teams always leave a job too few units; None if they do not."""
         for label in self._suitable_labels(job.place, job.demands):
-            level, team = self._level(label), self._guarantee(job.key[0], label)
+            counts, team = self._counts(label), self._guarantee(job.key[0], label)
             needed = self._needed(job, label)
             others = [use.guarantee for use in self._uses(label) if use.guarantee is not team]
             kept = sum(guarantee.count for guarantee in others)
-            if kept and needed > max(level.total - kept, team.count if team else 0):
+            if kept and needed > max(counts.total - kept, team.count if team else 0):
                 teams = ", ".join(guarantee.team for guarantee in others)
                 needs = messages.needs(needed, self._units.of(label).nodes)
-                return messages.guaranteed_to_others(needs, teams, kept, level.total)
+                return messages.guaranteed_to_others(needs, teams, kept, counts.total)
         return None
 
-    def why_kept(self, unit: Unit, job: Job, rooms: Iterable[Room]) -> Cause | None:
+    def why_kept(self, unit: Unit, job: Job, allowances: Iterable[Allowance]) -> Cause | None:
         """Returns the cause if a guarantee keeps a unit for another team; None if the job may take it."""
-        for label, room in zip(self.labels, rooms, strict=True):
-            free_units, needed = self._level(label).free_units, self._needed(job, label)
-            spare_units = room.spare_units - len(room.chosen_units)
-            is_short = room.team_names and spare_units < needed <= free_units
+        for label, allowance in zip(self.labels, allowances, strict=True):
+            free_units, needed = self._counts(label).free_units, self._needed(job, label)
+            spare_units = allowance.spare_units - len(allowance.chosen_units)
+            is_short = allowance.team_names and spare_units < needed <= free_units
             for name in sorted(unit.names):
-                if guarantee := room.closed_nodes.get(name):
+                if guarantee := allowance.closed_nodes.get(name):
                     return Cause("guaranteed", messages.kept_for(guarantee.team))
-                if is_short and name in room.free_nodes:
-                    return Cause("guaranteed", messages.kept_free_for(room.team_names))
+                if is_short and name in allowance.free_nodes:
+                    return Cause("guaranteed", messages.kept_free_for(allowance.team_names))
         return None
 
     def protects(self, job: Job) -> bool:
@@ -193,15 +196,15 @@ class Guarantees:
         """By guarantee, the number of owed units that are not free."""
         unmet = {}
         for label in self.labels:
-            level = self._level(label)
-            free = level.free_units
+            counts = self._counts(label)
+            free = counts.free_units
             for use in self._uses(label):
                 unmet[use.guarantee] = max(use.owed - free, 0)
                 free = max(free - use.owed, 0)
         return unmet
 
     def _suitable_labels(self, place: Place, demands: tuple[Demand, ...]) -> Sequence[str]:
-        """Returns the unit labels that have guarantees and that nodes which suit the job have."""
+        """Returns the labels that have guarantees and that are on at least one node that suits a job."""
         if not self.labels:
             return ()
         key = place.unit, place.size, demands
@@ -213,7 +216,7 @@ class Guarantees:
         return self._labels[key]
 
     def _needed(self, job: Job, label: str) -> int:
-        """Returns how many units of a label the blocks that have no unit need at least."""
+        """Returns the minimum number of units of a label for those blocks of a job that have no unit."""
         blocks, size = len({member.block for member in job.unpinned_workers}), job.place.size
         nodes = max(self._units.of(label).nodes, 1)
         return ceil(blocks / (nodes // size)) if size <= nodes else blocks * ceil(size / nodes)
@@ -229,58 +232,58 @@ class Guarantees:
     def _use(self, team: Guarantee) -> Use:
         return next(use for use in self._uses(team.unit) if use.guarantee is team)
 
-    def _room(self, label: str, team: Guarantee | None) -> Room:
+    def _allowance(self, label: str, team: Guarantee | None) -> Allowance:
         """Returns the units that jobs of a team may take; None stands for namespaces without a guarantee."""
         key = label, team
-        if key not in self._rooms:
-            level = self._level(label)
+        if key not in self._allowances:
+            counts = self._counts(label)
             others = [use for use in self._uses(label) if use.guarantee is not team]
             owed_to_others = sum(use.owed for use in others)
             owed_to_team = self._use(team).owed if team else 0
             closed = {name: use.guarantee for use in others for name in use.nodes}
             names = ", ".join(use.guarantee.team for use in others if use.owed)
-            spare = max(owed_to_team, level.free_units - owed_to_others, 0)
-            self._rooms[key] = Room(closed, level.free_nodes, spare, names, set())
-        return self._rooms[key]
+            spare = max(owed_to_team, counts.free_units - owed_to_others, 0)
+            self._allowances[key] = Allowance(closed, counts.free_nodes, spare, names, set())
+        return self._allowances[key]
 
-    def _level(self, label: str) -> Level:
-        if label not in self._levels:
-            self._levels[label] = level = Level(0, {}, 0, defaultdict(dict), None)
+    def _counts(self, label: str) -> UnitCounts:
+        if label not in self._counts_by_label:
+            self._counts_by_label[label] = counts = UnitCounts(0, {}, 0, defaultdict(dict), None)
             for unit in self._topology.units_by(label).values():
-                level.total += self._is_healthy(label, unit)
-                self._count(level, label, unit)
-        return self._levels[label]
+                counts.total += self._is_healthy(label, unit)
+                self._count_unit(counts, label, unit)
+        return self._counts_by_label[label]
 
     def _uses(self, label: str) -> tuple[Use, ...]:
-        level = self._level(label)
-        if level.uses is None:
-            level.uses = tuple(
-                _use_of(row, level.team_units[row].values()) for row in self._rows if row.unit == label
+        counts = self._counts(label)
+        if counts.uses is None:
+            counts.uses = tuple(
+                _use_of(row, counts.team_units[row].values()) for row in self._rows if row.unit == label
             )
-        return level.uses
+        return counts.uses
 
     def _is_healthy(self, label: str, unit: Unit) -> bool:
         return len(unit.names & self._topology.usable_nodes) >= self._units.of(label).max_nodes
 
-    def _count(self, level: Level, label: str, unit: Unit) -> None:
+    def _count_unit(self, counts: UnitCounts, label: str, unit: Unit) -> None:
         """Counts a unit, or counts it again after a change: as free, as a unit of a team, or as neither."""
-        free_before = level.free_nodes.keys() & unit.names
+        free_before = counts.free_nodes.keys() & unit.names
         for name in free_before:
-            del level.free_nodes[name]
-        level.free_units -= bool(free_before)
-        for team_units in level.team_units.values():
+            del counts.free_nodes[name]
+        counts.free_units -= bool(free_before)
+        for team_units in counts.team_units.values():
             if team_units.pop(unit.id, None):
-                level.uses = None
+                counts.uses = None
         holders = [jobs for name in unit.names if (jobs := self._holders.get(name))]
         guarantees = {self._guarantee(job[0], label) for jobs in holders for job in jobs}
         guarantees |= {self._guarantee(job[0], label) for job, _ in self._parts.get((label, unit.id), ())}
         is_healthy = self._is_healthy(label, unit)
         if not guarantees and is_healthy:
-            level.free_nodes |= dict.fromkeys(unit.names, unit.id)
-            level.free_units += 1
+            counts.free_nodes |= dict.fromkeys(unit.names, unit.id)
+            counts.free_units += 1
         elif len(guarantees) == 1 and (team := guarantees.pop()):
-            level.team_units[team][unit.id] = not is_healthy, -len(holders), unit.id, unit
-            level.uses = None
+            counts.team_units[team][unit.id] = not is_healthy, -len(holders), unit.id, unit
+            counts.uses = None
 
 
 def _use_of(guarantee: Guarantee, team_units: Iterable[tuple[bool, int, str, Unit]]) -> Use:

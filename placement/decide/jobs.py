@@ -13,9 +13,9 @@ from typing import Final
 from contract.keys import GATE, HOSTNAME
 from contract.place import Place, Placer
 from placement import messages
-from placement.decide.believe import Member
 from placement.decide.fit import ANY_LABEL, selects
-from placement.observe.model import Apart, Demand, JobKey, is_pod
+from placement.decide.members import Member
+from placement.observe.model import Apart, Demand, JobKey, is_jobless
 
 BY_NAME: Final = attrgetter("pod.name")
 MOST_TERMS: Final = 16
@@ -89,7 +89,7 @@ class Job:
 
     @property
     def limit(self) -> timedelta | None:
-        """The time limit of the job, by its deadline or by its annotation; None if it has none."""
+        """The time limit of the job, from its deadline or its annotation; None if it has none."""
         return self.workers[0].pod.limit if self.workers else None
 
     @cached_property
@@ -113,7 +113,7 @@ class Job:
 
     @cached_property
     def created(self) -> datetime:
-        """When the last gated worker was created: the job could not have been admitted before."""
+        """When the last gated worker was created, or else the last pod: the earliest possible admission."""
         waiting = [member for member in self.workers if member.pod.gated]
         return max(member.pod.created for member in waiting or self.pods)
 
@@ -195,11 +195,11 @@ class Job:
 
     @cached_property
     def obstacle(self) -> str | None:
-        """Why the job cannot be admitted even to free units; None if it can."""
+        """Why the job could not be admitted even if all units were free; None if it could."""
         for member in self.pods:
             if member.problem:
                 return messages.about(member.pod.name, member.problem)
-        if self.gated_pods and is_pod(self.key):
+        if self.gated_pods and is_jobless(self.key):
             return messages.no_job_label(self.gated_pods[0].pod.name)
         for member in self.gated_pods:
             pod, place = member.pod, member.place
@@ -214,9 +214,9 @@ class Job:
         workers, size = self.place.workers, self.place.size
         if workers % size:
             return messages.partial_unit(workers, size)
-        return self._repels_itself()
+        return self._why_it_repels_itself()
 
-    def _repels_itself(self) -> str | None:
+    def _why_it_repels_itself(self) -> str | None:
         """Returns a message if the workers' own anti-affinity keeps them off their nodes; otherwise None.
 
         Each worker has its own node, and each block has its own unit. Labels of larger areas are not checked.
@@ -243,11 +243,11 @@ class Job:
 
 
 # By key: the pods of the job in the order in which they were read, and the job.
-Jobs = dict[JobKey, tuple[list[Member], Job]]
+JobCache = dict[JobKey, tuple[list[Member], Job]]
 
 
-def jobs_of(pods: Iterable[Member], known_jobs: Jobs | None = None) -> Jobs:
-    """Returns the jobs of pods that have not ended. A job has at least one gated pod or one worker.
+def jobs_of(pods: Iterable[Member], known_jobs: JobCache | None = None) -> JobCache:
+    """Returns the jobs of pods, by key, each with its pods. A job has at least one gated pod or one worker.
 
     If the pods of a known job are the same, its object is used again, with the properties that it has cached.
     """
@@ -255,7 +255,7 @@ def jobs_of(pods: Iterable[Member], known_jobs: Jobs | None = None) -> Jobs:
     for member in pods:
         if not member.pod.deleting and (member.place is not None or member.pod.gated):
             by_key[member.key].append(member)
-    jobs: Jobs = {}
+    jobs: JobCache = {}
     for key, members in by_key.items():
         known = known_jobs.get(key) if known_jobs else None
         is_same = known and known[0] == members

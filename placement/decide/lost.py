@@ -9,10 +9,10 @@ from typing import Final, NamedTuple
 
 from contract.keys import GATE
 from placement import messages
-from placement.decide.believe import Member
-from placement.decide.cluster import Cluster, shown
-from placement.decide.fit import untolerated, unusable
+from placement.decide.cluster import Cluster, display_name
+from placement.decide.fit import why_untolerated, why_unusable
 from placement.decide.jobs import Job
+from placement.decide.members import Member
 from placement.decide.plan import MEMORY_TIME, MOST_DEPARTURES, Departure, Memory, Tuning, recent
 from placement.messages import EventReason
 from placement.observe.model import Demand, JobKey, Node, shared
@@ -44,7 +44,7 @@ class Loss(NamedTuple):
 
 
 class Losses:
-    """The jobs that have lost or left a failed node, during one decision."""
+    """The jobs that have a failed node, or have left one, during one decision."""
 
     def __init__(self, cluster: Cluster, now: datetime, tuning: Tuning, memory: Memory) -> None:
         self._cluster, self._now, self._tuning = cluster, now, tuning
@@ -52,16 +52,16 @@ class Losses:
         self._pods: defaultdict[JobKey, list[Member]] = defaultdict(list)
         self.lasting: dict[JobKey, Loss] = {}  # the losses that have lasted for `Tuning.failed_after`
         # When most nodes were last not Ready. After such a time, nodes become Ready one after the other.
-        self.cut_off: datetime | None = None
+        self.cut_off_at: datetime | None = None
 
     def add(self, member: Member) -> None:
         """Adds a pod with the annotation on-node-failure, even if the pod is being deleted."""
         self._pods[member.key].append(member)
 
     def follow(self, jobs: Mapping[JobKey, Job], before: Memory) -> Iterator[tuple[Job, Exception]]:
-        """Finds losses, and holds the new nodes of jobs that move; yields each job with a bug."""
+        """Finds losses; holds the new nodes of jobs that move. Yields each job with a bug, and the error."""
         cut_off = self._cluster.topology.is_cut_off(self._cluster.units.labels)
-        self.cut_off = self._now if cut_off else before.cut_off_at
+        self.cut_off_at = self._now if cut_off else before.cut_off_at
         for key in self._pods.keys() & jobs.keys():
             try:
                 loss = loss_of(jobs[key], self._pods[key], self._cluster)
@@ -81,7 +81,7 @@ class Losses:
                 self._memory.departures[key] = departure._replace(age_start=age_start, nodes=nodes)
             if is_new and not is_over and not (job and job.gated_pods and not job.incomplete_reason):
                 for name in departure.nodes:  # some of its pods may not exist yet
-                    self._cluster.hold(name, key)
+                    self._cluster.hold_node(name, key)
 
     def moves(self, job: Job) -> bool:
         """Returns whether a job needs a new unit because a node of its old unit failed."""
@@ -98,18 +98,18 @@ class Losses:
 
     def backoff_reason(self, job: Job) -> str | None:
         """Returns why a job may not leave a node now; None if it may."""
-        if self.cut_off == self._now:
+        if self.cut_off_at == self._now:
             return messages.MOST_NOT_READY
-        if self.cut_off and self._now - self.cut_off < self._tuning.failed_after:
+        if self.cut_off_at and self._now - self.cut_off_at < self._tuning.failed_after:
             return messages.MOST_WERE_NOT_READY
         times = self._times(job)
         if len(times) < MOST_DEPARTURES:
             return None
         return messages.tried_again(messages.left_often(len(times)), times[0] + MEMORY_TIME)
 
-    def victim(self, job: Job, by: Job, workers: tuple[Member, ...]) -> Loss:
+    def loss_of_victim(self, job: Job, by: Job, workers: tuple[Member, ...]) -> Loss:
         """Returns the loss of a job that is preempted: the whole job waits again."""
-        why, launchers = messages.preempted_by(shown(by.key)), self.launchers_of(job.key)
+        why, launchers = messages.preempted_by(display_name(by.key)), self.launchers_of(job.key)
         at_once = frozenset(member.pod.uid for member in launchers)
         return Loss(why, True, job.blocks, workers, launchers, at_once, by)  # noqa: FBT003 - its fields
 
@@ -117,12 +117,12 @@ class Losses:
         """Returns the launchers of a job that have nodes, including those that are being deleted."""
         return _launchers(self._pods.get(key, ()))
 
-    def running(self, key: JobKey) -> frozenset[str]:
+    def uids_on_nodes(self, key: JobKey) -> frozenset[str]:
         """Returns the uids of a job's pods with nodes, including those that are being deleted."""
         return frozenset(member.pod.uid for member in self._pods.get(key, ()) if member.pod.node)
 
-    def keeps_launcher(self, job: Job) -> str:
-        """Returns why a launcher is not deleted again; if it is, remembers that and returns an empty text."""
+    def why_launcher_stays(self, job: Job) -> str:
+        """Returns why a launcher is not deleted again. If it may be, remembers that it is, and returns ''."""
         times = self._memory.launcher_deletions.get(job.key, ())
         if len(times) < MOST_DEPARTURES:
             self._memory.launcher_deletions[job.key] = (*times, self._now)
@@ -145,7 +145,7 @@ class Losses:
         self._memory.lost_since[job.key] = self._now  # if the job still lacks a node later, it leaves again
 
     @property
-    def recent(self) -> set[JobKey]:
+    def recently_left(self) -> set[JobKey]:
         """The jobs that left nodes so recently that their pods may not have been recreated."""
         return {key for key, departure in self._memory.departures.items() if self._is_new(departure)}
 
@@ -208,7 +208,7 @@ def _launchers(pods: Iterable[Member]) -> tuple[Member, ...]:
     return tuple(member for member in pods if not member.place and member.pod.node)
 
 
-def elsewhere(job: Job, loss: Loss, since: datetime) -> Job:
+def with_waiting_blocks(job: Job, loss: Loss, since: datetime) -> Job:
     """Returns a job as if the workers of the lost blocks waited without pins since the given time."""
     stay = [member for member in job.pods if not member.place or member.block not in loss.blocks]
     return replace(job, pods=(*stay, *(_waiting(member, since) for member in chain(*loss.blocks.values()))))
@@ -241,9 +241,9 @@ def _node_names(job: Job) -> Mapping[int, str]:
 
 def _out_of_use(node: Node, demand: Demand) -> str | None:
     """Returns why workers cannot return to a node; None if they can. Labels and devices are ignored."""
-    if state := unusable(node):
+    if state := why_unusable(node):
         return messages.node_is(node.name, state)
-    cause = untolerated(demand, node)
+    cause = why_untolerated(demand, node)
     return cause.detail if cause else None
 
 

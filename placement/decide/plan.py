@@ -7,18 +7,17 @@ from typing import Final, NamedTuple, Self, TypeVar
 
 from common.texts import printable
 from placement import messages
-from placement.decide.believe import Member
 from placement.decide.choose import Ranking
 from placement.decide.cluster import Cluster
-from placement.decide.jobs import Job, Jobs, Layout
+from placement.decide.jobs import Job, JobCache, Layout
+from placement.decide.members import Member
 from placement.decide.reserve import AdmittedJob, Ends, Shares
 from placement.decide.topology import Topology
 from placement.messages import EventReason, Reason
 from placement.observe.model import UNITS, JobKey, Pod, UnitSettings
 
-# If an admitted job does not get its nodes, its admission is tried again at once, and later after pauses.
-# Each pause is twice as long as the last, up to the longest. After a refused write, the first retry waits,
-# too.
+# If an admitted job does not get its nodes, its admission is tried again at once. Each later retry waits:
+# twice as long as the one before, up to the longest time. After a refused write, the first retry waits, too.
 FIRST_BACKOFF: Final = timedelta(seconds=10)
 LONGEST_BACKOFF: Final = timedelta(minutes=30)
 # The time for which failures, departures and preemptions are remembered.
@@ -29,7 +28,7 @@ MOST_DEPARTURES: Final = 3
 # How often jobs of a namespace may preempt other jobs within `MEMORY_TIME`.
 MOST_PREEMPTIONS: Final = 3
 
-# How many blocks the plan on one pod has: it takes a fourteenth of the pod's room for annotations.
+# Maximum number of blocks in the plan on one pod: a fourteenth of the bytes that its annotations may have.
 MOST_PLANNED: Final = 256
 # Maximum characters of the reason for which a job waits. The API server accepts 1,024 bytes in an Event's
 # note.
@@ -126,7 +125,7 @@ class Cache(NamedTuple):
     topology: Topology
     units: UnitSettings
     members: Mapping[str, Member]  # by the uid of the pod
-    jobs: Jobs
+    jobs: JobCache
 
 
 @dataclass(frozen=True)
@@ -144,11 +143,11 @@ class Memory:
     # When each job got its units; and by namespace, when a job last exceeded its time limit.
     admitted_jobs: dict[JobKey, AdmittedJob] = field(default_factory=dict)
     exceeded_limits: dict[str, datetime] = field(default_factory=dict)
-    # If an admitted job did not get its nodes: the last time of that, by node and by the job's namespace.
+    # When an admitted job last did not get its nodes, by node and by the job's namespace.
     doubtful_nodes: dict[str, datetime] = field(default_factory=dict)
     failed_namespaces: dict[str, datetime] = field(default_factory=dict)
-    # When jobs were admitted, if that was just now; and by namespace, the time by which the age of all its
-    # jobs is reduced, and when the namespace last got such a debt.
+    # When jobs were admitted, if that was just now (within `Tuning.bound` / 4); and by namespace, the time by
+    # which the age of all its jobs is reduced, and when the namespace last got such a debt.
     recent_admissions: dict[JobKey, datetime] = field(default_factory=dict)
     age_debts: dict[str, tuple[timedelta, datetime]] = field(default_factory=dict)
     # When the age of a job begins; times in which it could not be admitted even to free units are excluded.
@@ -218,8 +217,8 @@ class Deletion(NamedTuple):
     job: Job
     pods: tuple[Pod, ...]
     why: str  # the reason, for the Event and the log
-    # The Event's reason if the job leaves a failed node or is preempted. If None, pods that have started
-    # stay.
+    # The Event's reason if the job leaves a failed node or is preempted. None if workers got no node in time:
+    # then pods that have started stay.
     reason: EventReason | None = None
     at_once: frozenset[str] = frozenset()  # the uids of pods that are deleted without a grace period
     is_last: bool = True  # False if only the launcher is deleted, and the workers follow later
@@ -244,7 +243,7 @@ class Shortage:
     @property
     def needs(self) -> str:
         """The number of units that the job needs, as a text."""
-        return messages.needs(self.needed, self.ranking.place.size, parts=self.ranking.parts)
+        return messages.needs(self.needed, self.ranking.place.size, parts=self.ranking.has_parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +263,7 @@ class Waiting:
     unit_causes: str = ""
 
     def text(self, *, reserved: bool = False) -> str:
-        """Returns why the job waits, without ``unit_causes``; ``reserved`` adds what is reserved for it."""
+        """Returns why the job waits, without ``unit_causes``; ``reserved`` adds that units are reserved."""
         why = self.obstacle
         if lack := self.shortage:
             free = messages.free(self.free, self.withheld, self.reasons)

@@ -13,11 +13,11 @@ from functools import partial
 from typing import Final
 
 from placement import messages
-from placement.decide.believe import Member
 from placement.decide.choose import Ranking
-from placement.decide.cluster import Cluster, shown
+from placement.decide.cluster import Cluster, display_name
 from placement.decide.jobs import Job
 from placement.decide.lost import Loss, Losses
+from placement.decide.members import Member
 from placement.decide.plan import (
     MEMORY_TIME,
     MOST_DEPARTURES,
@@ -29,7 +29,7 @@ from placement.decide.plan import (
 )
 from placement.decide.reserve import DISTRUST, YOUNG, Ends, Reservation
 from placement.observe.inventory import Inventory
-from placement.observe.model import Ended, JobKey, Pod
+from placement.observe.model import EndedWorker, JobKey, Pod
 
 MOST_VICTIMS: Final = 32  # maximum number of victims of one preemption
 MOST_CHECKS: Final = 3  # maximum number of victims for which a decision checks whether they are needed
@@ -52,17 +52,17 @@ class Preemptions:
 
     current: Preemption | None = field(default=None, init=False)
     _jobs: Mapping[JobKey, Job] = field(default_factory=dict, init=False)
-    _pods: Iterable[Pod | Ended] = field(default=(), init=False)
+    _pods: Iterable[Pod | EndedWorker] = field(default=(), init=False)
     _was_tried: bool = field(default=False, init=False)
 
     def follow(
-        self, jobs: Mapping[JobKey, Job], pods: Iterable[Pod | Ended], before: Preemption | None
+        self, jobs: Mapping[JobKey, Job], pods: Iterable[Pod | EndedWorker], before: Preemption | None
     ) -> None:
         """Continues a preemption until the pods of the victims have ended, and then for `Tuning.bound`."""
         self._jobs, self._pods = jobs, pods
         if before is None or ((job := jobs.get(before.job)) and (job.was_admitted or not job.gated_pods)):
             return
-        running = frozenset[str]().union(*map(self.losses.running, before.victims)) & before.pods
+        running = frozenset[str]().union(*map(self.losses.uids_on_nodes, before.victims)) & before.pods
         ended = None if running else before.ended or self.now
         deadline = ended + self.tuning.bound if ended else before.began + LONGEST_ENDING
         is_same_job = job and _uids(job.workers) == before.workers and job.priority == before.priority
@@ -80,7 +80,7 @@ class Preemptions:
             return
         self.current = before._replace(ended=ended)
         for key, members in old.items():
-            self.losses.lasting[key] = self.losses.victim(jobs[key], job, members)
+            self.losses.lasting[key] = self.losses.loss_of_victim(jobs[key], job, members)
 
     def preempts(self, job: Job) -> bool:
         """Returns whether a job has victims now."""
@@ -89,10 +89,10 @@ class Preemptions:
     def is_victim(self, key: JobKey) -> bool:
         """Returns whether a job is a victim, and one of its pods has not ended since the preemption began."""
         current = self.current
-        return bool(current and key in current.victims and self.losses.running(key) & current.pods)
+        return bool(current and key in current.victims and self.losses.uids_on_nodes(key) & current.pods)
 
     def backoff_reason(self, job: Job) -> str | None:
-        """Returns why a victim is not admitted again yet; None if it may be, and for other jobs."""
+        """Returns why a victim is not admitted again yet; None if it may be, and None for other jobs."""
         return messages.ENDING if self.is_victim(job.key) else None
 
     def admit(self, job: Job) -> None:
@@ -103,15 +103,15 @@ class Preemptions:
             self.current = None
 
     def can_begin(self, job: Job) -> bool:
-        """Returns whether a job may preempt other jobs now: the first job of the queue that does not fit."""
+        """Returns whether a job may preempt other jobs now: it must be the first that does not fit."""
         times, namespace = self.memory.preemption_times.get(job.key[0], ()), job.key[0]
         is_permitted = self.tuning.preempts and self.tuning.units.preempts(namespace)
-        general = (reservation.job for reservation in self.cluster.reservations if not reservation.team)
+        general = (reservation.job for reservation in self.cluster.reservations if not reservation.guarantee)
         is_first = next(general, job.key) == job.key
         # A new leader does not know which preemptions the last leader began, so it waits.
         has_history = self.now - (self.memory.first_decision or self.now) >= YOUNG
-        is_free = has_history and not self.current and not self._was_tried
-        can_try = is_free and job.key not in self.memory.failed_preemptions and len(times) < MOST_PREEMPTIONS
+        is_ready = has_history and not self.current and not self._was_tried
+        can_try = is_ready and job.key not in self.memory.failed_preemptions and len(times) < MOST_PREEMPTIONS
         return is_permitted and is_first and can_try and not job.was_admitted
 
     def begin(self, job: Job, ranking: Ranking, fits: Fits) -> Sequence[tuple[Job, Loss]]:
@@ -133,17 +133,17 @@ class Preemptions:
             self.memory.failed_preemptions[job.key] = self.now
             return ()
         nodes = self.cluster.topology.node_names(job.place.unit, admission.units)
-        pods = frozenset[str]().union(*map(self.losses.running, victims))
+        pods = frozenset[str]().union(*map(self.losses.uids_on_nodes, victims))
         workers, units = _uids(job.workers), admission.units
         self.current = Preemption(job.key, workers, job.priority, self.now, victims, pods, units, nodes)
         times = self.memory.preemption_times.get(job.key[0], ())
         self.memory.preemption_times[job.key[0]] = (*times, self.now)
         self.memory.spared_until.update(dict.fromkeys(victims, self.now + MEMORY_TIME))
         victim_jobs = [candidates[key] for key in sorted(victims)]
-        return [(victim, self.losses.victim(victim, job, victim.workers)) for victim in victim_jobs]
+        return [(victim, self.losses.loss_of_victim(victim, job, victim.workers)) for victim in victim_jobs]
 
     def reserve_units(self, job: Job) -> tuple[str, ...]:
-        """Reserves units of the victims for the job that preempts them; returns the names of the victims."""
+        """Reserves the units that a job gets by its preemption. Returns the names of its victims, if any."""
         if not self.current or not self.preempts(job):
             return ()
         units, nodes, begin = self.current.units, self.current.nodes, self.now + self.tuning.bound
@@ -152,7 +152,7 @@ class Preemptions:
         )
         others = (other for other in self.cluster.reservations if other.job != job.key)
         self.cluster.reservations = [reservation, *others]
-        return tuple(sorted(map(shown, self.current.victims)))
+        return tuple(sorted(map(display_name, self.current.victims)))
 
     def _can_be_victim(self, job: Job, preemptor: Job) -> bool:
         """Returns whether a job can be a victim of another job: it runs, and its author permits a restart."""
@@ -181,13 +181,13 @@ class Preemptions:
         ending_jobs = _ending_jobs(self._pods)
         can_end = candidates | ending_jobs
         holders_by_unit: dict[str, frozenset[JobKey]] = {}
-        rooms = self.cluster.guarantees.rooms(job)
+        allowances = self.cluster.guarantees.allowances(job)
         for unit in ranking.possible_units():
             holders = ranking.holders(unit, can_end)
             if (
                 holders is not None
                 and holders <= can_end
-                and not self.cluster.guarantees.why_kept(unit, job, rooms)
+                and not self.cluster.guarantees.why_kept(unit, job, allowances)
             ):
                 holders_by_unit[unit.id] = holders - ending_jobs
         victims, remaining, needed = frozenset[JobKey](), dict(holders_by_unit), len(job.blocks)
@@ -214,7 +214,7 @@ def _uids(members: Iterable[Member]) -> frozenset[str]:
     return frozenset(member.pod.uid for member in members)
 
 
-def _ending_jobs(pods: Iterable[Pod | Ended]) -> frozenset[JobKey]:
+def _ending_jobs(pods: Iterable[Pod | EndedWorker]) -> frozenset[JobKey]:
     """Returns the jobs that are ending: all their admitted pods are being deleted."""
     admitted_pods = [pod for pod in pods if isinstance(pod, Pod) and (pod.node or pod.admitted_at)]
     return frozenset(
@@ -223,11 +223,11 @@ def _ending_jobs(pods: Iterable[Pod | Ended]) -> frozenset[JobKey]:
     )
 
 
-def without(
-    pods: Iterable[Pod | Ended], inventory: Inventory, jobs: Collection[JobKey]
-) -> tuple[Sequence[Pod | Ended], Inventory]:
+def without_jobs(
+    pods: Iterable[Pod | EndedWorker], inventory: Inventory, jobs: Collection[JobKey]
+) -> tuple[Sequence[Pod | EndedWorker], Inventory]:
     """Returns the pods and the inventory, without the pods of the given jobs and without their claims."""
-    other_pods: list[Pod | Ended] = []
+    other_pods: list[Pod | EndedWorker] = []
     claims = dict(inventory.claims)
     for pod in pods:
         if (pod.key if isinstance(pod, Pod) else pod.job) not in jobs:

@@ -13,14 +13,14 @@ from placement.decide.jobs import Job
 from placement.decide.plan import Waiting
 from placement.messages import Reason
 
-LISTED: Final = 4
-"""Up to this number, units are listed by name. More units are counted by the kind of the cause."""
+MOST_LISTED: Final = 4
+"""Up to this number, units are listed by name. More units are counted by the category of the cause."""
 
 
 def explain(cluster: Cluster, waiting: Iterable[Waiting]) -> Iterator[Waiting]:
     """Yields the waiting jobs, each with the reasons for which it cannot have units."""
     # Many jobs share an explanation: the causes as a text, the number of free units, the number of free units
-    # that each kind of cause withholds, and the causes of that as texts.
+    # that each category of cause withholds, and the details of these causes.
     by_key: dict[tuple[object, ...], tuple[str, int, Counter[str], tuple[str, ...]]] = {}
     for each in waiting:
         if each.shortage is None:
@@ -32,51 +32,52 @@ def explain(cluster: Cluster, waiting: Iterable[Waiting]) -> Iterator[Waiting]:
         if key not in by_key:
             by_unit = list(causes(cluster, ranking, job))
             total = len(ranking.units) + len(ranking.causes)
-            kept = [cause for _, cause in by_unit if cause.kind in ("reserved", "guaranteed")]
+            kept = [cause for _, cause in by_unit if cause.category in ("reserved", "guaranteed")]
             reasons = tuple(dict.fromkeys(cause.detail for cause in kept))
-            kinds = Counter(cause.kind for cause in kept)
-            by_key[key] = listed(by_unit), total - len(by_unit) + len(kept), kinds, reasons
-        text, free, kinds, reasons = by_key[key]
-        if reason is Reason.UNITS and kinds and free >= len(job.blocks):
-            reason = Reason.GUARANTEE if kinds["guaranteed"] else Reason.RESERVED
-        withheld = kinds.total()
+            categories = Counter(cause.category for cause in kept)
+            by_key[key] = listed(by_unit), total - len(by_unit) + len(kept), categories, reasons
+        text, free, categories, reasons = by_key[key]
+        if reason is Reason.UNITS and categories and free >= len(job.blocks):
+            reason = Reason.GUARANTEE if categories["guaranteed"] else Reason.RESERVED
+        withheld = categories.total()
         yield replace(each, reason=reason, free=free, withheld=withheld, reasons=reasons, unit_causes=text)
 
 
 def listed(unit_causes: Sequence[tuple[str, Cause]]) -> str:
     """Returns why units cannot be used: a few units are listed by name, many units are counted."""
-    if len(unit_causes) <= LISTED:
+    if len(unit_causes) <= MOST_LISTED:
         return "; ".join(f"{name}: {cause.detail}" for name, cause in unit_causes)
-    by_kind: defaultdict[str, list[tuple[str, Cause]]] = defaultdict(list)
+    by_category: defaultdict[str, list[tuple[str, Cause]]] = defaultdict(list)
     for name, cause in unit_causes:
-        by_kind[cause.kind].append((name, cause))
-    return "; ".join(_counted(kind, causes_of_kind) for kind, causes_of_kind in by_kind.items())
+        by_category[cause.category].append((name, cause))
+    return "; ".join(_counted(category, entries) for category, entries in by_category.items())
 
 
 def causes(cluster: Cluster, ranking: Ranking, job: Job) -> Iterator[tuple[str, Cause]]:
     """Yields the units that a job cannot have, with the cause: broken first, units not selected last."""
     yield from ranking.broken.items()
     reservations = cluster.reservations_against(job)
-    rooms = cluster.rooms(job, reservations)
+    allowances = cluster.allowances(job, reservations)
     for unit, cause_of_unit in ranking.unit_states:
         cause = (
             cause_of_unit
             or cluster.why_repelled(unit.nodes, job)
             or cluster.why_reserved(unit, reservations)
-            or cluster.guarantees.why_kept(unit, job, rooms)
+            or cluster.guarantees.why_kept(unit, job, allowances)
         )
-        if cause and cause.kind == "full" and (pod := cluster.largest_filler(unit.nodes, ranking.demands)):
-            cause = Cause(cause.kind, messages.filled_by(cause.detail, f"{pod.namespace}/{pod.name}"))
+        is_full = cause and cause.category == "full"
+        if cause and is_full and (pod := cluster.largest_filler(unit.nodes, ranking.demands)):
+            cause = Cause(cause.category, messages.filled_by(cause.detail, f"{pod.namespace}/{pod.name}"))
         if cause is not None:
             yield unit.id, cause
     yield from ((unit, cause) for unit, cause in ranking.causes.items() if unit not in ranking.broken)
 
 
-def _counted(kind: str, unit_causes: list[tuple[str, Cause]]) -> str:
-    is_shared = kind in ("held", "guaranteed", "reserved", "repelled")
+def _counted(category: str, unit_causes: list[tuple[str, Cause]]) -> str:
+    is_shared = category in ("held", "guaranteed", "reserved", "repelled")
     frequent = Counter(
         cause.detail if is_shared else f"{name}: {cause.detail}" for name, cause in unit_causes
     ).most_common(2)
     examples = ", ".join(f"{text} ({count})" if count > 1 else text for text, count in frequent)
     other_count = len(unit_causes) - sum(count for _, count in frequent)
-    return f"{len(unit_causes)} {kind}: {examples}" + (f" and {other_count} more" if other_count else "")
+    return f"{len(unit_causes)} {category}: {examples}" + (f" and {other_count} more" if other_count else "")

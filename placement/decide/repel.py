@@ -1,15 +1,15 @@
-"""Finds the pods whose required anti-affinity keeps jobs off nodes, by the rules of kube-scheduler."""
+"""Finds the pods whose required anti-affinity keeps jobs off nodes, as kube-scheduler does."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from itertools import chain
 from typing import Final
 
-from placement.decide.believe import Member
 from placement.decide.fit import label_pair, selects
 from placement.decide.jobs import Job
+from placement.decide.members import Member
 from placement.decide.topology import Topology
-from placement.observe.model import HIDDEN, POSITIVE, Apart, JobKey, Node, is_pod
+from placement.observe.model import HIDDEN, POSITIVE, Apart, JobKey, Node, is_jobless
 
 # Limits for the pods of one namespace. The first is the number of anti-affinity terms that are examined for
 # one value of a node label; terms that select by one label, or by none, are looked up and have no limit. The
@@ -35,7 +35,7 @@ class Repelling:
         self._terms = defaultdict(lambda: defaultdict(dict))
         self._unclear: set[Domain] = set()  # the domains that have too many terms to examine
         # By domain and by the pod label and its value: the owners of terms that select pods by this label
-        # only.
+        # only, up to one job (False) and one pod without a job (True).
         self._by_pair: defaultdict[Domain, dict[tuple[str, str], dict[bool, JobKey]]] = defaultdict(dict)
         # The results of comparisons in this decision, and the number of comparisons for terms of a namespace.
         self._selects: dict[tuple[str, Apart, JobKey], bool] = {}
@@ -57,7 +57,7 @@ class Repelling:
         self.namespaces.add(namespace)
         pair = label_pair(term)
         if pair and (term.spaces == () or not is_for_several):
-            self._by_pair[domain].setdefault(pair, {}).setdefault(is_pod(key), key)
+            self._by_pair[domain].setdefault(pair, {}).setdefault(is_jobless(key), key)
         elif len(terms := self._terms[domain][namespace]) < MOST_TERMS or term in terms:
             terms[term] = key
         else:
@@ -103,7 +103,7 @@ class Repelling:
         return self._selects[key]
 
     def _avoided_job(self, term: Apart, value: str, job: Job) -> JobKey | None:
-        """Returns the job of a pod that a job's term avoids; of the last pod if there are too many."""
+        """Returns the job of a pod that a job's term selects; of the last pod if they are too many."""
         key, namespace = (job.key, term, value), job.key[0]
         if key not in self._avoided:
             nodes = self._topology.nodes_with(term.key, value)

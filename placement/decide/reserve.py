@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from placement.decide.jobs import Job
-from placement.observe.model import Guarantee, Holders, JobKey, is_pod
+from placement.observe.model import Guarantee, Holders, JobKey, is_jobless
 
 # This is added to the share of a namespace. So a job of a namespace without nodes waits about a tenth as long
 # as a job of a namespace that has nearly all nodes.
@@ -17,7 +17,7 @@ LEAST_SHARE: Final = 0.1
 # also added to each age, so that shares matter for new jobs, too.
 YOUNG: Final = timedelta(minutes=10)
 # An older job gets a reservation although an earlier job of another namespace has one. Otherwise the earlier
-# job could hold the only reservation for ever, because it selects a unit that is never free.
+# job could hold the only reservation for ever, if it selects a unit that is never free.
 OVERDUE: Final = timedelta(days=1)
 # After a job has exceeded its time limit, the limits of all jobs of its namespace are ignored for this time.
 DISTRUST: Final = timedelta(days=1)
@@ -106,19 +106,19 @@ class Ends:
     def last_end(self, holders: Iterable[JobKey]) -> End | None:
         """Returns when the last of the holders ends; None if the end of one is unknown.
 
-        Pods without a job are ignored, because units to which they leave too little room are not considered.
+        Ignores pods without a job: units that these pods fill are not considered (`Cluster.can_become_free`).
         """
         latest = End(is_late=False, is_assumed=False, at=self._now)
         for holder in holders:
-            end = latest if is_pod(holder) else self.end(holder)
+            end = latest if is_jobless(holder) else self.end(holder)
             if end is None:
                 return None
             latest = max(latest, end)
         return latest
 
     def latest_end(self, job: Job) -> datetime:
-        """Returns the time at which a job that is admitted now will have ended."""
-        return self._now + self._bound + (self._limit(job.key, job.limit) or self._default)
+        """Returns the latest time at which a job ends if it is admitted now."""
+        return self._now + self._bound + (self._trusted_limit(job.key, job.limit) or self._default)
 
     def end(self, key: JobKey) -> End | None:
         """Returns when a job ends; None if that is unknown."""
@@ -128,7 +128,7 @@ class Ends:
 
     def _end(self, key: JobKey) -> End | None:
         since, first_limit = self.admitted_jobs.get(key) or AdmittedJob(self._now, None)
-        age, limit = self._now - since, self._limit(key, first_limit)
+        age, limit = self._now - since, self._trusted_limit(key, first_limit)
         if limit and limit > age:
             return End(is_late=limit - age > self._default, is_assumed=False, at=since + limit)
         return End(is_late=False, is_assumed=True, at=self._now + age) if age < self._default else None
@@ -139,7 +139,7 @@ class Ends:
         ends = {key: end.at for key in sorted(jobs) if (end := self.end(key))}
         return tuple(sorted(ends, key=ends.__getitem__, reverse=True))
 
-    def _limit(self, key: JobKey, limit: timedelta | None) -> timedelta | None:
+    def _trusted_limit(self, key: JobKey, limit: timedelta | None) -> timedelta | None:
         return None if key[0] in self.exceeded_limits else limit
 
 
@@ -148,18 +148,19 @@ class Reservation:
     """Units that are held free for a job that does not fit."""
 
     job: JobKey
-    units: tuple[str, ...]
+    units: tuple[str, ...]  # the units that the job will get
+    # The names of the nodes of these units, and of units that must also become free, for other teams.
     nodes: frozenset[str]
     begin: datetime  # when the last unit becomes free
     is_assumed: bool  # whether ``begin`` depends on a job without a time limit
-    is_internal: bool  # whether it excludes only other jobs of the same namespace
+    is_internal: bool  # whether only jobs of the same namespace are excluded
     ends: Ends
-    # If the units are within a guarantee: that guarantee. Then it excludes only other jobs of the same team.
-    team: Guarantee | None = None
+    # If not None, the units are within this guarantee, and only other jobs of the same team are excluded.
+    guarantee: Guarantee | None = None
 
     def excludes(self, job: Job) -> bool:
-        """Returns whether a job may not use the units, because it may end after the reservation begins."""
+        """Returns whether a job must not use the units, because it may end after the reservation begins."""
         namespace = job.key[0]
-        is_open = job.key == self.job or (self.team is not None and not self.team.includes(namespace))
-        is_open = is_open or (self.is_internal and namespace != self.job[0])
-        return not is_open and self.ends.latest_end(job) > self.begin
+        is_exempt = job.key == self.job or bool(self.guarantee and not self.guarantee.includes(namespace))
+        is_exempt = is_exempt or (self.is_internal and namespace != self.job[0])
+        return not is_exempt and self.ends.latest_end(job) > self.begin

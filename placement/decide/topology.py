@@ -6,7 +6,7 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from placement import messages
-from placement.decide.fit import Cause, misfit, unusable
+from placement.decide.fit import Cause, why_misfit, why_unusable
 from placement.observe.model import Demand, Node
 
 
@@ -41,7 +41,7 @@ class Topology:
         }
 
     def _unit_ids(self, labels: tuple[str, ...]) -> Mapping[str, tuple[str, ...]]:
-        """Returns for each node, by name, its unit's id for each of the labels; empty if it is in no unit."""
+        """Returns, by node name, the id of the node's unit for each label; an empty id if it is in none."""
         return {name: tuple(node.unit(key) or "" for key in labels) for name, node in self.nodes.items()}
 
     def _nodes_with(self, key: str, value: str) -> tuple[str, ...]:
@@ -56,7 +56,7 @@ class Topology:
         return None if node.ready else messages.node_is(name, messages.NOT_READY)
 
     def _is_cut_off(self, labels: tuple[str, ...]) -> bool:
-        """Returns whether most of all nodes, or most nodes in units of the given labels, are not Ready.
+        """Returns whether over half of all nodes, or of the nodes in units of these labels, are not Ready.
 
         In that case, the network to these nodes has probably failed, and their pods still run.
         """
@@ -82,7 +82,7 @@ class Topology:
     def _units_for(
         self, key: str, size: int, unit_size: int, demands: tuple[Demand, ...]
     ) -> tuple[Mapping[str, Unit], Mapping[str, Cause]]:
-        """Returns the units that suit pods, by id, and why other units do not; holders are ignored."""
+        """Returns the units that suit pods, and why others do not, each by unit id. Holders are ignored."""
         units, causes = {}, {}
         for unit in self.units_by(key).values():
             part, cause = _fitting_part(unit, size, unit_size, demands)
@@ -95,23 +95,23 @@ class Topology:
     @cached_property
     def usable_nodes(self) -> frozenset[str]:
         """The names of the nodes that are Ready and not cordoned."""
-        return frozenset(node.name for node in self.nodes.values() if unusable(node) is None)
+        return frozenset(node.name for node in self.nodes.values() if why_unusable(node) is None)
 
 
-def unsuited(node: Node, demands: Iterable[Demand]) -> Cause | None:
+def why_unsuited(node: Node, demands: Iterable[Demand]) -> Cause | None:
     """Returns why a node does not suit pods; None if it does. The node's holders are ignored."""
-    if state := unusable(node):
+    if state := why_unusable(node):
         return Cause(state, messages.node_is(node.name, state))
-    return next((cause for demand in demands if (cause := misfit(demand, node))), None)
+    return next((cause for demand in demands if (cause := why_misfit(demand, node))), None)
 
 
 def _fitting_part(
     unit: Unit, size: int, unit_size: int, demands: tuple[Demand, ...]
 ) -> tuple[Unit, Cause | None]:
-    """Returns a unit with the nodes that suit the pods; and a cause if there are not enough for the job."""
+    """Returns a unit with only the nodes that suit pods, and why a block cannot have it; None if it can."""
     if len(unit.nodes) < size or len(unit.nodes) > unit_size:
         return unit, Cause("incomplete", messages.incomplete(len(unit.nodes), unit_size))
-    causes = {node.name: unsuited(node, demands) for node in unit.nodes}
+    causes = {node.name: why_unsuited(node, demands) for node in unit.nodes}
     if any(causes.values()):
         nodes = tuple(node for node in unit.nodes if causes[node.name] is None)
         if len(nodes) < size:

@@ -14,7 +14,7 @@ from placement.observe.model import Pod
 from placement.observe.read import read_pod
 
 
-def coming(  # noqa: PLR0913, PLR0917 - all that the Pods of a job depend on
+def future_pods(  # noqa: PLR0913, PLR0917 - all that the Pods of a job depend on
     namespace: str,
     name: str,
     workers: Sequence[Object],

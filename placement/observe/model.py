@@ -149,7 +149,7 @@ Fault = Annotated[tuple[str, *tuple[object, ...]], _FaultSchema()]
 Conditions = frozenset[tuple[str, str | int | bool]]
 
 
-class Ended(NamedTuple):
+class EndedWorker(NamedTuple):
     """A worker that has ended: its job, and its number in the job."""
 
     job: JobKey
@@ -207,7 +207,7 @@ def _kinds(family: Mapping[str, Any]) -> Iterator[tuple[str, UnitKind]]:
         yield unit["label"], UnitKind(unit["nodes"], size, is_shared and not is_fixed, resource)
 
 
-def is_pod(job: JobKey) -> bool:
+def is_jobless(job: JobKey) -> bool:
     """Returns whether a key is that of a pod without a job label, or of a claim: job labels have no slash."""
     return job[1].startswith(("pod/", "claim/"))
 
@@ -267,7 +267,7 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class DeviceRequest:
     """A request of a pod's device claim for devices of one node."""
 
     name: str  # the name of the claim's template, for messages
@@ -320,13 +320,13 @@ class Demand:
     terms: tuple[Term, ...] | None = None  # required node affinity: a node must meet one term
     tolerations: tuple[Toleration, ...] = ()
     requests: Mapping[str, int] = field(default_factory=dict)  # by resource, in thousandths, without ``pods``
-    claims: tuple[Ask, ...] = ()
+    claims: tuple[DeviceRequest, ...] = ()
 
     def uses(self, devices: frozenset[str]) -> bool:
         """Returns whether the pod requests one of these resources or claims Neuron devices."""
         if not devices.isdisjoint(self.requests) and any(map(self.requests.get, devices)):
             return True
-        return bool(self.claims) and any(are_neuron(ask.conditions) for ask in self.claims)
+        return bool(self.claims) and any(are_neuron(request.conditions) for request in self.claims)
 
     @cached_property
     def cost(self) -> int:
@@ -334,7 +334,7 @@ class Demand:
         terms = self.terms or ()
         expressions = [item for term in terms for item in (*term.labels, *term.fields)]
         values = sum(len(item.values) for item in expressions)
-        claims = sum(len(ask.conditions) for ask in self.claims)
+        claims = sum(len(request.conditions) for request in self.claims)
         # Each request is compared with all other requests; the factor was measured.
         claims += 4 * len(self.claims) ** 2
         return len(self.selector) + len(self.tolerations) + len(terms) + len(expressions) + values + claims
@@ -352,7 +352,7 @@ def shared(demand: Demand) -> Demand:
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod that has not ended, as it was read. `placement.decide.believe.Member` has the trusted facts."""
+    """A pod that has not ended, as it was read. `placement.decide.members.Member` has the trusted facts."""
 
     namespace: str
     name: str

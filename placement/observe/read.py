@@ -39,7 +39,7 @@ from placement.observe.model import (
     POSITIVE,
     Apart,
     Demand,
-    Ended,
+    EndedWorker,
     Expression,
     Fault,
     Node,
@@ -134,7 +134,7 @@ def read_pod(raw: Object) -> Pod | None:
     )
 
 
-def read_ended(raw: Object) -> Ended | None:
+def read_ended(raw: Object) -> EndedWorker | None:
     """Returns the job and number of a worker that has ended; None for other pods and for deleted pods."""
     metadata = raw.get("metadata") or {}
     if (raw.get("status") or {}).get("phase") not in ENDED_PHASES or metadata.get("deletionTimestamp"):
@@ -144,7 +144,7 @@ def read_ended(raw: Object) -> Ended | None:
     except ContractError:
         return None
     job = contract.job_id(metadata, place.group) if place else ""
-    return Ended((metadata.get("namespace", ""), job), number) if job else None
+    return EndedWorker((metadata.get("namespace", ""), job), number) if job else None
 
 
 def read_place(raw: Object) -> tuple[Place | None, int]:

@@ -443,7 +443,7 @@ def test_nothing_is_reserved_for_a_job_that_its_own_namespace_keeps_off() -> Non
 def test_a_term_of_one_namespace_costs_waiting_jobs_of_others_nothing() -> None:
     """A decision about 1,000 nodes took 2.7 times as long for looking at each unit for each waiting job."""
     lock = replace(foreign("lock", "n1-0", neuron=False), namespace="evil", apart=terms(OF_EVIL))
-    with mock.patch.object(Cluster, "repelled_at_home", return_value=False) as requests:
+    with mock.patch.object(Cluster, "is_repelled_by_own_namespace", return_value=False) as requests:
         decide(Topology(ZONED.values()), [lock, *(pod for at in range(9) for pod in job(f"w{at}", 20))], NOW)
         assert not requests.called
         decide(Topology(ZONED.values()), [lock, *big("big", 20, MINUTE)], NOW)

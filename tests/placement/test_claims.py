@@ -10,7 +10,7 @@ from kube.api import Object
 from placement.decide.allocation import unmet_request
 from placement.decide.fit import lacking_resource
 from placement.observe.inventory import API_PATH, read_claim, read_class, read_slice
-from placement.observe.model import Ask, Device
+from placement.observe.model import Device, DeviceRequest
 from tests.kube.fake import FakeApi
 from tests.placement.stored import (
     INDEX,
@@ -361,7 +361,7 @@ def test_requests_of_a_pod_are_met_together_or_not_at_all(asks: list[tuple[str, 
     """There are two devices, one of them a and b, and a tainted one: no node can meet all requests."""
     devices = [Device("one", frozenset({("a", 1), ("b", 1)})), Device("two", frozenset({("a", 1)}))]
     devices.append(Device("three", frozenset({("c", 1)}), tainted=True))
-    wanted = [Ask("x", frozenset({(name, 1)} if name else ()), count) for name, count in asks]
+    wanted = [DeviceRequest("x", frozenset({(name, 1)} if name else ()), count) for name, count in asks]
     assert (unmet_request(wanted, devices, {}) is None) is fits
 
 

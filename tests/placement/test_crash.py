@@ -8,7 +8,7 @@ import pytest
 
 from contract.keys import SERVER_4
 from placement.decide.topology import Topology
-from placement.observe.model import Ended
+from placement.observe.model import EndedWorker
 from tests.placement.world import (
     NOW,
     admitted,
@@ -100,7 +100,7 @@ def test_a_worker_that_failed_comes_back_although_others_have_ended(
     there = bound(
         [pods[number] for number in running], on(NODES, *(f"n2-{number}" for number in running)), started=True
     )
-    ended = [Ended(pods[0].key, number) for number in range(1, 8) if number not in running]
+    ended = [EndedWorker(pods[0].key, number) for number in range(1, 8) if number not in running]
     assert placed(decide(TOPOLOGY, [pods[0], *there, *ended], NOW)) == {"a": onto}
     of_another = ended[0]._replace(number=8)
     for known in (ended[1:], [of_another, *ended[1:]]):
@@ -113,7 +113,7 @@ def test_a_worker_that_failed_comes_back_although_others_have_ended(
 def test_a_recreated_job_waits_until_the_old_pods_are_gone() -> None:
     """All failed, or the job was deleted and created: its pods come one by one, after those from before."""
     pods = job("a", 8, age=timedelta(seconds=119))
-    ended = [Ended(pods[0].key, number) for number in range(8)]
+    ended = [EndedWorker(pods[0].key, number) for number in range(8)]
     assert waiting(decide(TOPOLOGY, [*pods[:4], *ended], NOW)) == {"a": "4 of 8 workers exist"}
     assert placed(decide(TOPOLOGY, [*pods, *ended], NOW)) == {"a": "us-01 us-02"}
     # For good they do not wait: one of a Job may have failed for the last time.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from placement.decide.fit import lacking_resource, misfit, tolerates, unusable
+from placement.decide.fit import lacking_resource, tolerates, why_misfit, why_unusable
 from placement.observe.model import Demand, Expression, Node, Taint, Term, Toleration
 
 NODE = Node(
@@ -59,7 +59,7 @@ def field(key: str, operator: str, *values: str) -> Term:
     ],
 )
 def test_required_node_affinity(terms: tuple[Term, ...] | None, suits: bool) -> None:  # noqa: FBT001
-    assert (misfit(Demand(terms=terms), NODE) is None) is suits
+    assert (why_misfit(Demand(terms=terms), NODE) is None) is suits
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_required_node_affinity(terms: tuple[Term, ...] | None, suits: bool) -> 
     ],
 )
 def test_node_selector(selector: dict[str, str], why: tuple[str, str] | None) -> None:
-    assert misfit(Demand(selector), NODE) == why
+    assert why_misfit(Demand(selector), NODE) == why
 
 
 TAINT = Taint("dedicated", "ml", "NoSchedule")
@@ -99,15 +99,15 @@ def test_tolerations(toleration: Toleration, covers: bool) -> None:  # noqa: FBT
 def test_one_taint_that_is_not_tolerated_is_enough() -> None:
     node = Node("n", {}, taints=(TAINT, Taint("sick", "", "NoExecute")))
     demand = Demand(tolerations=(Toleration("dedicated", "Exists", "", ""),))
-    assert misfit(demand, node) == ("tainted", "node n has the taint sick")
+    assert why_misfit(demand, node) == ("tainted", "node n has the taint sick")
 
 
 def test_a_node_that_is_cordoned_or_not_ready_suits_no_pod() -> None:
     everything = Toleration("", "Exists", "", "")
-    assert misfit(Demand(tolerations=(everything,)), NODE) is None
-    assert unusable(NODE) is None
-    assert unusable(Node("n", {}, cordoned=True)) == "cordoned"
-    assert unusable(Node("n", {}, ready=False, cordoned=True)) == "not ready"
+    assert why_misfit(Demand(tolerations=(everything,)), NODE) is None
+    assert why_unusable(NODE) is None
+    assert why_unusable(Node("n", {}, cordoned=True)) == "cordoned"
+    assert why_unusable(Node("n", {}, ready=False, cordoned=True)) == "not ready"
 
 
 @pytest.mark.parametrize(

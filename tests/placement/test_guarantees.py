@@ -284,7 +284,7 @@ def _assert_counted(decision: Decision) -> None:
     afresh = Guarantees(*parts)
     assert counted.unmet_units == afresh.unmet_units
     for each in decision.waiting:
-        assert counted.rooms(each.job) == afresh.rooms(each.job)
+        assert counted.allowances(each.job) == afresh.allowances(each.job)
 
 
 def _bound(pods: list[Pod], nodes: Any) -> list[Pod]:

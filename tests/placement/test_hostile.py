@@ -13,7 +13,7 @@ from contract.keys import DEVICES, GATE, HOSTNAME, SERVER_2, SERVER_4
 from contract.place import Placer
 from placement.decide.plan import Failure, Memory
 from placement.decide.topology import Topology
-from placement.observe.model import is_pod
+from placement.observe.model import is_jobless
 from placement.observe.read import read_pod
 from tests.placement.world import CAPACITY, HOUR, MINUTE, NOW, decide, job, node, placed, servers
 
@@ -170,7 +170,7 @@ def test_with_any_annotations_a_decision_is_made_and_no_node_given_twice(tenants
         assert len(given_away) == len(set(given_away))
         for (member,) in (doubted.job.pods for doubted in decision.untrusted):
             held = {name for name, holders in decision.cluster.holders.items() if member.key in holders}
-            assert held <= {member.pod.node} or not is_pod(member.key)
+            assert held <= {member.pod.node} or not is_jobless(member.key)
         assert all(not pod.started for deletion in decision.deletions for pod in deletion.pods)
 
     tenants(holds)

@@ -7,7 +7,7 @@ from typing import Any
 from contract.keys import SERVER_4
 from placement.decide.plan import Decision, Memory
 from placement.decide.topology import Topology
-from placement.observe.model import Ended, Pod
+from placement.observe.model import EndedWorker, Pod
 from tests.placement.world import (
     HOUR,
     MINUTE,
@@ -107,7 +107,7 @@ def test_jobs_that_last_or_come_to_an_end_cost_their_namespace_nothing() -> None
     assert not ask(memory=lasted, now=NOW + 32 * SECOND).memory.age_debts
     # Where no decision was made in between, it may have lasted.
     assert not ask(memory=began, now=NOW + 31 * SECOND).memory.age_debts
-    over = decide(Topology(FOUR.values()), [Ended(("team", "team.a"), 0)], NOW + SECOND, memory=began)
+    over = decide(Topology(FOUR.values()), [EndedWorker(("team", "team.a"), 0)], NOW + SECOND, memory=began)
     assert not over.memory.age_debts
 
 

@@ -24,7 +24,7 @@ from placement.observe.model import (
     Apart,
     Demand,
     Device,
-    Ended,
+    EndedWorker,
     Expression,
     Guarantee,
     Node,
@@ -61,7 +61,9 @@ OTHERS = Apart(
 )
 
 
-def taken(nodes: Iterable[Node], pods: Iterable[Pod], ended: Sequence[Ended] = (), **more: Any) -> Snapshot:
+def taken(
+    nodes: Iterable[Node], pods: Iterable[Pod], ended: Sequence[EndedWorker] = (), **more: Any
+) -> Snapshot:
     fields = {"release": "0", "complete": True, "units": UNITS, "classes": (), "claims": ()} | more
     return Snapshot(taken=NOW, nodes=tuple(nodes), pods=tuple(pods), ended=tuple(ended), **fields)
 
@@ -127,7 +129,7 @@ def worlds(draw: st.DrawFn) -> Snapshot:
     ]
     running = st.sampled_from(["", "long", "once"])
     pods: list[Pod] = []
-    ended: list[Ended] = []
+    ended: list[EndedWorker] = []
     for server in draw(st.sets(st.integers(0, 2))):
         there = job(f"on-{server}", 4, namespace=draw(NAMES), age=draw(st.sampled_from([MINUTE, 3 * HOUR])))
         limit = {"": None, "long": 5 * HOUR, "once": HOUR}[draw(running)]
@@ -144,7 +146,7 @@ def worlds(draw: st.DrawFn) -> Snapshot:
             replace(pod, place=pod.place and replace(pod.place, index=numbered, group="batch"))
             for pod in waits
         ]
-        over = draw(st.sampled_from([None, Ended(waits[0].key, 0)]))
+        over = draw(st.sampled_from([None, EndedWorker(waits[0].key, 0)]))
         ended += [over] if over else []
         pods += [replace(pod, labels=team) for pod in waits][1 if over else 0 :]
     guarantees = [Guarantee(("a*", "-b"), SERVER_4, 1), Guarantee(("b*",), SERVER_4, 1)]

@@ -11,9 +11,9 @@ import pytest
 from contract.keys import GATE, HOSTNAME, SERVER_4
 from contract.place import Place, Placer
 from placement.decide.allocate import DEMAND_COST, MOST_COMPARED, MOST_DEMANDS
-from placement.decide.believe import Belief, Member
 from placement.decide.choose import Ranking
 from placement.decide.cluster import Cluster
+from placement.decide.members import Examiner, Member
 from placement.decide.plan import Decision, Failure, Memory, Tuning
 from placement.decide.topology import Topology
 from placement.observe.model import Demand, Expression, Node, Pod, Term
@@ -172,7 +172,7 @@ def test_pods_that_cannot_be_looked_at_hold_their_nodes_and_their_pins(
     def of(*_: object) -> Member:
         raise RuntimeError("odd")
 
-    monkeypatch.setattr(Belief, "member_of", of)
+    monkeypatch.setattr(Examiner, "member_of", of)
     held = ask(FOUR.values(), runs, waits, comes, bare, far).cluster.holders
     assert {name: key for name, (key,) in held.items()} == {
         f"n{unit}-{place}": ("team", f"team.{name}")

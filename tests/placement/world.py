@@ -9,14 +9,14 @@ from contract.keys import GATE, HOSTNAME, NODE_IDS, SERVER_2, SERVER_4
 from contract.place import Place, Placer
 from placement import messages
 from placement.act.write import opened_value
-from placement.decide.believe import unexamined
-from placement.decide.cluster import shown
+from placement.decide.cluster import display_name
 from placement.decide.decide import Scene
 from placement.decide.jobs import Job, jobs_of
+from placement.decide.members import unexamined
 from placement.decide.plan import Admission, Decision, Deletion, Memory, Tuning
 from placement.decide.topology import Topology
 from placement.observe.inventory import Inventory
-from placement.observe.model import UNITS, Demand, Ended, JobKey, Node, Pod
+from placement.observe.model import UNITS, Demand, EndedWorker, JobKey, Node, Pod
 from testbed.plane.nodes import INSTANCE_TYPE, TRN2U
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -29,7 +29,7 @@ DEMAND = Demand({INSTANCE_TYPE: TRN2U}, None, (), WHOLE_NODE)
 
 def decide(  # noqa: PLR0913, PLR0917 - the inputs of a decision
     nodes: Topology,
-    pods: Iterable[Pod | Ended],
+    pods: Iterable[Pod | EndedWorker],
     now: datetime,
     tuning: Tuning | None = None,
     memory: Memory | None = None,
@@ -209,7 +209,7 @@ def writes_of(decision: Decision) -> int:
 
 def name_of(key: JobKey) -> str:
     """Returns ``a`` for a job of the namespace ``team``, ``other/a`` for one of another."""
-    return shown(key).removeprefix("team/")
+    return display_name(key).removeprefix("team/")
 
 
 def placed(decision: Decision) -> dict[str, str]:

@@ -16,7 +16,7 @@ from placement import messages
 from placement.decide.allocation import ClaimError, requested_devices
 from placement.decide.topology import Topology
 from placement.observe.inventory import Inventory
-from placement.observe.model import Ask, Demand, JobKey, Pod, UnitSettings, is_pod, shared
+from placement.observe.model import Demand, DeviceRequest, JobKey, Pod, UnitSettings, is_jobless, shared
 from placement.observe.selectors import NEURON
 
 PLANNED: Final = re.compile(r"(?<!\S)([0-9]{1,6})=(\S{1,63})(?!\S)", re.ASCII)
@@ -35,11 +35,11 @@ class Member:
     pin: str | None  # the unit of its pin, or the unit that an unfinished admission plans for it
     problem: str = ""  # why it cannot be placed, or why its annotation is not trusted; empty otherwise
     unit: str | None = None  # for a worker with a node, the unit of the node; otherwise, the unit of its pin
-    is_own_job: bool = field(init=False)  # whether it is a job of its own
+    is_jobless: bool = field(init=False)  # whether it belongs to no job, and so is a job of its own
 
     def __post_init__(self) -> None:
         """Computes once what every decision needs."""
-        self.is_own_job = is_pod(self.key)
+        self.is_jobless = is_jobless(self.key)
 
     @property
     def block(self) -> int:
@@ -71,7 +71,7 @@ def _distrust_reason(member: Member, topology: Topology, units: UnitSettings) ->
     return ""
 
 
-class Belief:
+class Examiner:
     """Decides which annotations of pods are trusted, from what the watches show.
 
     Args:
@@ -126,7 +126,7 @@ class Belief:
         """Returns a pod with the devices that it claims and has, whether or not its annotation is trusted."""
         demand, problem = pod.demand, messages.fault(*pod.fault) if pod.fault else ""
         has_claim = (pod.namespace, pod.uid) in self._claim_users
-        if pod.claims and not has_claim and (not pod.node or self._is_new(pod)):
+        if pod.claims and not has_claim and (not pod.node or self._was_just_admitted(pod)):
             requests, why = self._claim_requests(pod)
             problem = problem or why
             # If the pod has a node, its claims list its devices on this node, or soon will.
@@ -138,24 +138,23 @@ class Belief:
         unit = (node.unit(pod.place.unit) if node and pod.place else None) or pod.pin
         return Member(pod, pod.key, pod.place, demand, has_claim, uses_devices, pod.pin, problem, unit)
 
-    def _is_new(self, pod: Pod) -> bool:
+    def _was_just_admitted(self, pod: Pod) -> bool:
         return pod.admitted_at is not None and abs(self._now - pod.admitted_at) < self._bound
 
-    def _claim_requests(self, pod: Pod) -> tuple[tuple[Ask, ...], str]:
-        """Returns the requests of a pod's claims, and the reason if they cannot be read; otherwise empty."""
+    def _claim_requests(self, pod: Pod) -> tuple[tuple[DeviceRequest, ...], str]:
+        """Returns the requests of a pod's claims, and why they cannot be read: an empty text if they can."""
         try:
             return requested_devices(self._inventory, pod), ""
         except ClaimError as error:
             # An admitted pod holds the unit of its pin, even if its claims are gone.
-            return ((Ask(messages.ALL_CLAIMS, NEURON, 0),) if pod.admitted_at else ()), messages.fault(
-                *error.args
-            )
+            all_devices = DeviceRequest(messages.ALL_CLAIMS, NEURON, 0)
+            return ((all_devices,) if pod.admitted_at else ()), messages.fault(*error.args)
 
     def _read_plans(self, pods: Sequence[Pod]) -> dict[tuple[JobKey, int], tuple[str, datetime]]:
         """Returns the planned unit, with the time of the plan, of each block that has no admitted worker."""
         plans: dict[tuple[JobKey, int], tuple[str, datetime]] = {}
         for pod in pods:
-            if pod.admitted_at is not None and pod.plan and not pod.deleting and self._is_new(pod):
+            if pod.admitted_at is not None and pod.plan and not pod.deleting and self._was_just_admitted(pod):
                 for block, unit in PLANNED.findall(pod.plan):
                     plans[pod.key, int(block)] = unit, pod.admitted_at
         if plans:
