@@ -22,6 +22,7 @@ MOST_DEMANDS: Final = 4  # maximum number of demands of a job's workers; equal d
 MOST_COMPARED: Final = 1000  # maximum number of conditions that a decision compares for one namespace
 DEMAND_COST: Final = 10  # how many conditions a demand counts as: each demand is compared with every node
 MOST_TRIES: Final = 8  # how often a decision tries to reserve units for the jobs of one namespace
+MOST_RESERVATIONS: Final = 4  # the maximum number of reservations that exclude jobs of all namespaces
 
 
 class UnplacedError(Exception):
@@ -42,7 +43,8 @@ class Allocator:
         self._cluster, self._doubtful, self._ends = cluster, doubtful, ends
         self._rankings: dict[tuple[str, int, tuple[Demand, ...]], Ranking] = {}
         self._compared_parts: Counter[str] = Counter()
-        self._tries: Counter[str] = Counter()  # by namespace, the number of searches for units to reserve
+        # By namespace and guarantee, the number of searches for units to reserve.
+        self._tries: Counter[tuple[str, Guarantee | None]] = Counter()
 
     def admit(self, job: Job, failure: Failure | None, age: timedelta | None) -> Admission:
         """Returns the admission of a job, which must have no `Job.obstacle`.
@@ -157,16 +159,17 @@ class Allocator:
         general_namespaces = [other.job[0] for other in reservations if not other.guarantee]
         own_guarantee = self._cluster.guarantees.guarantee_for(job)
         guarantees: list[Guarantee | None] = []  # None for a reservation against jobs of all namespaces
-        if not general_namespaces or (age >= OVERDUE and namespace not in general_namespaces):
+        is_further = len(general_namespaces) < MOST_RESERVATIONS and namespace not in general_namespaces
+        if not general_namespaces or (age >= OVERDUE and is_further):
             guarantees.append(None)
         if own_guarantee and all(other.guarantee is not own_guarantee for other in reservations):
             guarantees.append(own_guarantee)
-        if not guarantees or self._tries[namespace] == MOST_TRIES:
-            return
-        if len(ranking.ending_units(self._ends)) >= count:
-            self._tries[namespace] += 1
-            new = (ranking.reserve(count, job, self._ends, guarantee) for guarantee in guarantees)
-            reservations += filter(None, new)
+        for guarantee in guarantees:
+            tries = self._tries[namespace, guarantee]
+            if tries < MOST_TRIES and len(ranking.ending_units(self._ends)) >= count:
+                self._tries[namespace, guarantee] += 1
+                reservation = ranking.reserve(count, job, self._ends, guarantee)
+                reservations += [reservation] if reservation else []
 
     def _ranking(self, job: Job) -> Ranking:
         """Returns the units that suit a job.

@@ -10,7 +10,6 @@ from collections.abc import Set as AbstractSet
 from functools import cached_property
 from heapq import heapify, heappop, heappush
 from itertools import chain, islice
-from operator import itemgetter
 
 from contract.place import Place
 from placement.decide.cluster import Cluster
@@ -76,8 +75,8 @@ class Ranking:
     ) -> list[Unit]:
         """Returns the best ``count`` units for a job; an empty list if there are too few.
 
-        Avoided units come last. Before them come units with doubtful nodes, and units whose anti-affinity
-        terms are too many to examine.
+        Avoided units come last. Before them come units with doubtful nodes, units that are reserved for a job
+        within the guarantee of another team, and units whose anti-affinity terms are too many to examine.
 
         Args:
             job: The job.
@@ -92,11 +91,16 @@ class Ranking:
         if self._maximum.get(limits_key, count) < count:
             return []
         allowances = cluster.allowances(job, reservations)
-        if self._set_aside and (allowances or reservations != self._set_aside_for):
-            for entry in self._set_aside:
-                heappush(self._heap, entry)
-            self._set_aside.clear()
+        if allowances or reservations != self._set_aside_for:
+            entries_aside, self._set_aside = self._set_aside, []
+            for entry in entries_aside:
+                if reserved_nodes.isdisjoint(self.units[entry[1][-1]].names):
+                    heappush(self._heap, entry)
+                else:
+                    self._set_aside.append(entry)
         self._set_aside_for = reservations
+        if spared_nodes := cluster.nodes_spared_by(job):
+            doubtful = spared_nodes.union(doubtful)
         best, last, repelled = self._take_entries(job, count, reserved_nodes, allowances, avoided, doubtful)
         last.sort(key=lambda entry: entry[1][-1] in avoided)
         others = (entry for entry in last if try_take(allowances, self.units[entry[1][-1]]))
@@ -212,11 +216,31 @@ class Ranking:
         namespace that are not workers fill them. With ``guarantee``, only units within this guarantee of the
         job's team are reserved.
         """
+        guarantees = self._cluster.guarantees
+        reserved_nodes = frozenset[str]() if guarantee else self._cluster.nodes_reserved_before(job)
+        allowances = guarantees.allowances(job, reserved_nodes, within=guarantee)
+        # When the reservation begins, the units that are owed to other teams must still be free. If fewer
+        # units are free now, the reservation also includes units that become free for these teams.
+        missing_count = 0 if guarantee else guarantees.missing_units(job)
+        suitable_units = self._reservable_units(job, ends, reserved_nodes)
+        available = (entry for entry in suitable_units if try_take(allowances, entry[0]))
+        chosen = list(islice(available, count + missing_count))
+        if len(chosen) < count:
+            return None
+        node_names = frozenset[str]().union(*(unit.names for unit, _, _ in chosen))
+        begin = max(end.at for _, end, _ in chosen)
+        is_assumed = any(end.is_assumed for _, end, _ in chosen)
+        is_internal = any(is_last for _, _, is_last in chosen)
+        units = tuple(sorted(unit.id for unit, _, _ in chosen[:count]))
+        return Reservation(job.key, units, node_names, begin, is_assumed, is_internal, ends, guarantee)
+
+    def _reservable_units(
+        self, job: Job, ends: Ends, reserved_nodes: frozenset[str]
+    ) -> Iterator[tuple[Unit, End, bool]]:
+        """Yields the units that can be reserved for a job, each with its end, and whether it comes last."""
         cluster, namespace = self._cluster, job.key[0]
         other_pod_nodes = cluster.other_pod_nodes.get(namespace, frozenset[str]())
-        allowances = cluster.guarantees.allowances(job, within=guarantee)
-        reserved_nodes = cluster.reserved_nodes(() if guarantee else cluster.reservations_against(job))
-        entries: list[tuple[tuple[bool, bool, bool, int, End, str], Unit]] = []
+        last_units = []
         for unit, end, holders in self.ending_units(ends):
             if not reserved_nodes.isdisjoint(unit.names):
                 continue
@@ -225,24 +249,17 @@ class Ranking:
             is_last = end.is_assumed and any(holder[0] == namespace for holder in holders)
             if not is_last and not other_pod_nodes.isdisjoint(unit.names):
                 is_last = cluster.why_full(unit.nodes, self.demands) is not None
-            # If ends are assumed, units with fewer nodes in use come first.
-            in_use = len(holders) if end.is_assumed else 0
-            entries.append(((is_last, end.is_late, end.is_assumed, in_use, end, unit.id), unit))
-        # When the reservation begins, the units that are owed to other teams must still be free. If fewer
-        # units are free now, the reservation also includes units that become free for these teams.
-        available = (entry for entry in sorted(entries, key=itemgetter(0)) if try_take(allowances, entry[1]))
-        missing_count = 0 if guarantee else cluster.guarantees.missing_units(job)
-        chosen = list(islice(available, count + missing_count))
-        if len(chosen) < count:
-            return None
-        node_names = frozenset[str]().union(*(unit.names for _, unit in chosen))
-        begin = max(end.at for (*_, end, _), _ in chosen)
-        is_internal, is_assumed = (any(key[index] for key, _ in chosen) for index in (0, 2))
-        units = tuple(sorted(unit.id for _, unit in chosen[:count]))
-        return Reservation(job.key, units, node_names, begin, is_assumed, is_internal, ends, guarantee)
+            if is_last:
+                last_units.append((unit, end, True))
+            else:
+                yield unit, end, False
+        yield from last_units
 
     def ending_units(self, ends: Ends) -> Sequence[tuple[Unit, End, Sequence[JobKey]]]:
-        """Returns the units that become free at a known time, each with that time and its holders."""
+        """Returns the units that become free at a known time, each with the time and its holders, in order.
+
+        If ends are assumed, units with fewer nodes in use come first.
+        """
         if self._ending_units is None:
             holders = self._cluster.holders
             self._ending_units = [
@@ -250,6 +267,7 @@ class Ranking:
                 for unit in self.possible_units()
                 if (end := self._end(unit, ends))
             ]
+            self._ending_units.sort(key=_order_of_ends)
         return self._ending_units
 
     def _end(self, unit: Unit, ends: Ends) -> End | None:
@@ -281,3 +299,8 @@ class Ranking:
     def _largest_unit_id(self, node: Node) -> str:
         """Returns the id of the largest unit that contains a node; for a node in no unit, the node's name."""
         return next(filter(None, self._unit_ids[node.name]), node.name)
+
+
+def _order_of_ends(entry: tuple[Unit, End, Sequence[JobKey]]) -> tuple[bool, bool, int, End, str]:
+    unit, end, holders = entry
+    return end.is_late, end.is_assumed, len(holders) if end.is_assumed else 0, end, unit.id

@@ -4,7 +4,6 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain
 from typing import Final
 
 from contract.place import Place
@@ -212,13 +211,12 @@ class Cluster:
         """Returns the cause if anti-affinity keeps the job's workers off the nodes; otherwise None.
 
         With ``ending_jobs``, returns the cause only if it may remain after these jobs have ended: because of
-        a pod without a job, or of a job in the same namespace that is not among ``ending_jobs``.
+        a pod without a job, or of another job, which may have only a launcher there.
         """
         if not (self.repelling.namespaces or job.anti_affinity):
             return None
         for owner in self.repelling.repelling_jobs(nodes, job):
-            is_own = owner[0] == job.key[0]
-            if ending_jobs is None or is_jobless(owner) or (is_own and owner not in ending_jobs):
+            if ending_jobs is None or is_jobless(owner) or owner not in ending_jobs:
                 return Cause("repelled", messages.repelled(display_name(owner)))
         return None
 
@@ -255,15 +253,36 @@ class Cluster:
         If all units that the job needs are owed to its team, these are only the reservations within the
         team's guarantee.
         """
-        excluding = tuple(reservation for reservation in self.reservations if reservation.excludes(job))
+        own_guarantees = (None, *self.guarantees.guarantees_of(job.key[0]))
+        excluding = tuple(
+            other for other in self.reservations if other.guarantee in own_guarantees and other.excludes(job)
+        )
         if excluding and self.guarantees.covers(job):
             return tuple(reservation for reservation in excluding if reservation.guarantee)
         return excluding
 
+    def nodes_reserved_before(self, job: Job) -> frozenset[str]:
+        """Returns the nodes that cannot be reserved for a job, because they are reserved for earlier jobs.
+
+        Reservations within a guarantee are ignored: their units are not kept from other teams by name.
+        """
+        earlier = (other for other in self.reservations if not other.guarantee and other.job != job.key)
+        namespace = job.key[0]
+        return self.reserved_nodes(
+            tuple(other for other in earlier if not other.is_internal or other.job[0] == namespace)
+        )
+
+    def nodes_spared_by(self, job: Job) -> frozenset[str]:
+        """Returns the nodes that a job takes last: they are reserved within the guarantee of another team."""
+        own_guarantees = (None, *self.guarantees.guarantees_of(job.key[0]))
+        others = (other for other in self.reservations if other.guarantee not in own_guarantees)
+        return self.reserved_nodes(tuple(others))
+
     def allowances(self, job: Job, reservations: Iterable[Reservation]) -> list[Allowance]:
         """Returns for each label what guarantees, and the given reservations within them, leave to a job."""
-        reserved = chain.from_iterable(other.nodes for other in reservations if other.guarantee)
-        return self.guarantees.allowances(job, reserved) if self.guarantees.labels else []
+        within_guarantees = tuple(other for other in reservations if other.guarantee)
+        reserved_nodes = self.reserved_nodes(within_guarantees)
+        return self.guarantees.allowances(job, reserved_nodes) if self.guarantees.labels else []
 
     def reserved_nodes(self, reservations: tuple[Reservation, ...]) -> frozenset[str]:
         """Returns the names of the nodes of some reservations."""

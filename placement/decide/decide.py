@@ -423,9 +423,10 @@ class _DecisionMaker:
         unsettled = self._memory.unsettled
         needing_units = {waiting.job.key for waiting in self._waiting if waiting.shortage}
         needing_units |= {admission.job.key for admission in self._admissions}
-        for key, since in self._memory.reserved_since.items():
-            if key not in needing_units:
-                self._add_debt(key[0], self._now - since)
+        for (namespace, job_id), since in self._memory.reserved_since.items():
+            if (namespace, job_id) not in needing_units:
+                _, last_debt_at = self._next_memory.age_debts.get(namespace, (None, since))
+                self._add_debt(namespace, self._now - max(since, last_debt_at))
         for key, since in self._memory.recent_admissions.items():
             # If more time has passed since the last decision, it is unknown when the job was deleted.
             if self._now - since < self._tuning.bound / 4:

@@ -155,12 +155,10 @@ class Reservation:
     is_assumed: bool  # whether ``begin`` depends on a job without a time limit
     is_internal: bool  # whether only jobs of the same namespace are excluded
     ends: Ends
-    # If not None, the units are within this guarantee, and only other jobs of the same team are excluded.
+    # If not None, the units are within this guarantee, and `Cluster` excludes only jobs of the same team.
     guarantee: Guarantee | None = None
 
     def excludes(self, job: Job) -> bool:
         """Returns whether a job must not use the units, because it may end after the reservation begins."""
-        namespace = job.key[0]
-        is_exempt = job.key == self.job or bool(self.guarantee and not self.guarantee.includes(namespace))
-        is_exempt = is_exempt or (self.is_internal and namespace != self.job[0])
+        is_exempt = job.key == self.job or (self.is_internal and job.key[0] != self.job[0])
         return not is_exempt and self.ends.latest_end(job) > self.begin

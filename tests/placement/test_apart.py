@@ -440,6 +440,17 @@ def test_nothing_is_reserved_for_a_job_that_its_own_namespace_keeps_off() -> Non
     assert not decision.cluster.reservations
 
 
+def test_nothing_is_reserved_for_a_job_that_a_launcher_of_another_namespace_keeps_off() -> None:
+    """Two namespaces of one tenant would keep a free fleet from all others, for ever."""
+    *_, launcher = job("small", 1, namespace="friend", launcher=True)
+    term = {**OF_EVIL, "namespaces": ["evil"]}
+    there = replace(admitted(launcher), node="n1-0", started=True, apart=terms(term))
+    whole_fleet = big("big", len(ZONED), 60 * MINUTE)
+    decision = decide(Topology(ZONED.values()), [there, *whole_fleet, *job("a", 12)], NOW)
+    assert set(placed(decision)) == {"a"}
+    assert not decision.cluster.reservations
+
+
 def test_a_term_of_one_namespace_costs_waiting_jobs_of_others_nothing() -> None:
     """A decision about 1,000 nodes took 2.7 times as long for looking at each unit for each waiting job."""
     lock = replace(foreign("lock", "n1-0", neuron=False), namespace="evil", apart=terms(OF_EVIL))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from contract.keys import HOSTNAME, SERVER_4
+from contract.keys import HOSTNAME, SERVER_2, SERVER_4
 from placement.decide.guarantee import Guarantees
 from placement.decide.plan import Decision, Failure, Memory, Tuning
 from placement.decide.topology import Topology
@@ -306,13 +306,16 @@ def _bound(pods: list[Pod], nodes: Any) -> list[Pod]:
     return result
 
 
-def with_team_of_two(*pods: Iterable[Pod], **small: Any) -> Decision:
+def with_team_of_two(
+    large: str = "vision-a", guarantees: tuple[Guarantee, ...] = TWO_FOR_VISION, **small: Any
+) -> Decision:
     """Returns the decision when ``vision`` has one of its two units, and a large job of it waits for both."""
     nodes = servers(4)
     others, own = running_on(nodes, 3, 4), running_on(nodes, 1)
     own = [replace(pod, namespace="vision-b") for pod in own]
-    first, large = job("first", 8, age=9 * HOUR), job("large", 8, age=HOUR, **VISION)
-    return ask(others, own, first, large, job("small", 4, **{**VISION, **small}), *pods, nodes=nodes)
+    waiting_jobs = job("first", 8, age=9 * HOUR), job("large", 8, age=HOUR, namespace=large)
+    small_job = job("small", 4, **{**VISION, **small})
+    return ask(others, own, *waiting_jobs, small_job, nodes=nodes, guarantees=guarantees)
 
 
 def test_a_job_within_a_guarantee_has_a_reservation_although_another_job_has_the_reservation() -> None:
@@ -329,14 +332,49 @@ def test_a_job_within_a_guarantee_has_a_reservation_although_another_job_has_the
     assert placed(with_team_of_two(limit=7 * HOUR)) == {"vision-a/small": "us-02"}
 
 
-def test_a_reservation_within_a_guarantee_keeps_off_no_other_team() -> None:
+def on_unit(unit: str) -> Demand:
+    """Returns the demand of pods that select an UltraServer."""
+    return replace(DEMAND, selector={**DEMAND.selector, SERVER_4: unit})
+
+
+@pytest.mark.parametrize(("demand", "unit"), [(DEMAND, "us-04"), (on_unit("us-03"), "us-03")])
+def test_other_teams_take_units_that_are_reserved_within_a_guarantee_last(demand: Demand, unit: str) -> None:
     nodes = servers(5)
     own = [replace(pod, namespace="vision-b") for pod in running_on(nodes, 1, 2)]
-    fifth = replace(DEMAND, selector={**DEMAND.selector, SERVER_4: "us-05"})
-    first = job("first", 4, age=9 * HOUR, demand=fifth)  # it has the reservation for all
-    large = job("large", 12, age=HOUR, **VISION)
+    first = job("first", 4, age=9 * HOUR, demand=on_unit("us-05"))  # it has the reservation for all
+    large, small = job("large", 12, age=HOUR, **VISION), job("small", 4, demand=demand)
     three = (Guarantee(("vision-*",), SERVER_4, 3),)
-    pods = [own, running_on(nodes, 5), first, large, job("small", 4)]
-    decision = ask(*pods, nodes=nodes, guarantees=three)
+    decision = ask(own, running_on(nodes, 5), first, large, small, nodes=nodes, guarantees=three)
     assert [each.units for each in decision.cluster.reservations] == [("us-05",), ("us-01", "us-02", "us-03")]
-    assert placed(decision) == {"small": "us-03"}  # us-04 is owed instead
+    assert placed(decision) == {"small": unit}  # the other free unit is owed
+
+
+def test_general_reservations_together_leave_what_a_team_is_owed() -> None:
+    nodes = servers(5)
+    own = bound(job("own", 2, config=2, namespace="vision-b"), on(nodes, "n1-0", "n1-1"), started=True)
+    first, second = job("first", 8, age=50 * HOUR), job("second", 8, age=49 * HOUR, namespace="other")
+    pairs = job("pairs", 6, config=2, age=9 * HOUR, **VISION)
+    decision = ask(own, running_on(nodes, 4, 5), first, second, pairs, nodes=nodes)
+    assert placed(decision) == {"vision-a/pairs": "us-01-b us-03-a us-03-b"}
+
+
+@pytest.mark.parametrize("more", [(), (Guarantee(("tiny",), SERVER_2, 1),)])
+def test_what_is_reserved_for_a_team_counts_whatever_label_comes_first(more: tuple[Guarantee, ...]) -> None:
+    nodes = servers(6)
+    own = [replace(pod, namespace="vision-b") for pod in running_on(nodes, 1, 2)]
+    tiny = bound(job("tiny", 2, config=2, namespace="tiny"), on(nodes, "n5-0", "n5-1"), started=True)
+    first = job("first", 4, age=9 * HOUR, demand=on_unit("us-06"))
+    large, small = job("large", 12, age=HOUR, **VISION), job("small", 4, **VISION)
+    teams = (*more, Guarantee(("vision-*",), SERVER_4, 3), Guarantee(("speech",), SERVER_4, 1))
+    pods = [own, tiny, running_on(nodes, 6), first, large, small]
+    decision = ask(*pods, nodes=nodes, guarantees=teams)
+    assert not placed(decision)
+    assert decision.waiting[-1].reason is Reason.GUARANTEE
+
+
+def test_a_reservation_keeps_off_only_namespaces_to_which_the_guarantee_applies() -> None:
+    """If rows overlap, the first row applies."""
+    rows = (Guarantee(("vision-a",), SERVER_4, 1), *TWO_FOR_VISION)
+    assert placed(with_team_of_two(namespace="vision-c", large="vision-b")) == {}
+    decision = with_team_of_two(large="vision-b", guarantees=rows)
+    assert set(placed(decision)) == {"vision-a/small"}
