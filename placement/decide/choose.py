@@ -108,7 +108,9 @@ class Ranking:
         for entry in chain(best, last, repelled):
             heappush(self._heap, entry)
         # If some units come last for this job only, another job may get more units than this job.
-        if allowances and not last and len(entries) + len(repelled) < count:
+        last_units = (self.units[names[-1]] for _, names in last)
+        is_equal_for_all = not any(unit.names.isdisjoint(doubtful) for unit in last_units)
+        if allowances and is_equal_for_all and len(entries) + len(repelled) < count:
             self._maximum[limits_key] = len(entries) + len(repelled)
         return [self.units[names[-1]] for _, names in entries] if len(entries) == count else []
 
