@@ -156,7 +156,7 @@ class Allocator:
         the same team.
         """
         reservations, namespace = self._cluster.reservations, job.key[0]
-        general_namespaces = [other.job[0] for other in reservations if not other.guarantee]
+        general_namespaces = [other.job[0] for other in self._cluster.general_reservations]
         own_guarantee = self._cluster.guarantees.guarantee_for(job)
         guarantees: list[Guarantee | None] = []  # None for a reservation against jobs of all namespaces
         is_further = len(general_namespaces) < MOST_RESERVATIONS and namespace not in general_namespaces

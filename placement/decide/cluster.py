@@ -242,6 +242,11 @@ class Cluster:
         short = _first_lack(nodes, demands, self.usage)
         return Cause("full", messages.full(*short)) if short else None
 
+    @property
+    def general_reservations(self) -> list[Reservation]:
+        """The reservations that are not within a guarantee."""
+        return [reservation for reservation in self.reservations if not reservation.guarantee]
+
     def reservation_of(self, job: JobKey) -> Reservation | None:
         """Returns the reservation of a job; if it has two, the one that begins first."""
         own = (reservation for reservation in self.reservations if reservation.job == job)
@@ -253,9 +258,9 @@ class Cluster:
         If all units that the job needs are owed to its team, these are only the reservations within the
         team's guarantee.
         """
-        own_guarantees = (None, *self.guarantees.guarantees_of(job.key[0]))
+        other_teams = self._reservations_of_other_teams(job)
         excluding = tuple(
-            other for other in self.reservations if other.guarantee in own_guarantees and other.excludes(job)
+            other for other in self.reservations if other not in other_teams and other.excludes(job)
         )
         if excluding and self.guarantees.covers(job):
             return tuple(reservation for reservation in excluding if reservation.guarantee)
@@ -266,30 +271,32 @@ class Cluster:
 
         Reservations within a guarantee are ignored: their units are not kept from other teams by name.
         """
-        earlier = (other for other in self.reservations if not other.guarantee and other.job != job.key)
+        earlier = (other for other in self.general_reservations if other.job != job.key)
         namespace = job.key[0]
         return self.reserved_nodes(
-            tuple(other for other in earlier if not other.is_internal or other.job[0] == namespace)
+            other for other in earlier if not other.is_internal or other.job[0] == namespace
         )
 
     def nodes_spared_by(self, job: Job) -> frozenset[str]:
         """Returns the nodes that a job takes last: they are reserved within the guarantee of another team."""
-        own_guarantees = (None, *self.guarantees.guarantees_of(job.key[0]))
-        others = (other for other in self.reservations if other.guarantee not in own_guarantees)
-        return self.reserved_nodes(tuple(others))
+        return self.reserved_nodes(self._reservations_of_other_teams(job))
 
     def allowances(self, job: Job, reservations: Iterable[Reservation]) -> list[Allowance]:
         """Returns for each label what guarantees, and the given reservations within them, leave to a job."""
-        within_guarantees = tuple(other for other in reservations if other.guarantee)
-        reserved_nodes = self.reserved_nodes(within_guarantees)
+        reserved_nodes = self.reserved_nodes(other for other in reservations if other.guarantee)
         return self.guarantees.allowances(job, reserved_nodes) if self.guarantees.labels else []
 
-    def reserved_nodes(self, reservations: tuple[Reservation, ...]) -> frozenset[str]:
+    def reserved_nodes(self, reservations: Iterable[Reservation]) -> frozenset[str]:
         """Returns the names of the nodes of some reservations."""
-        if (names := self._reserved_nodes.get(reservations)) is None:
-            names = frozenset[str]().union(*(reservation.nodes for reservation in reservations))
-            self._reserved_nodes[reservations] = names
-        return names
+        key = tuple(reservations)
+        if key not in self._reserved_nodes:
+            self._reserved_nodes[key] = frozenset[str]().union(*(reservation.nodes for reservation in key))
+        return self._reserved_nodes[key]
+
+    def _reservations_of_other_teams(self, job: Job) -> tuple[Reservation, ...]:
+        """Returns the reservations within guarantees that do not apply to a job's namespace."""
+        own_guarantees = (None, *self.guarantees.guarantees_of(job.key[0]))
+        return tuple(other for other in self.reservations if other.guarantee not in own_guarantees)
 
     def largest_filler(self, nodes: Iterable[Node], demands: Iterable[Demand]) -> Pod | None:
         """Returns the pod without devices that uses most of the resource that is short on a node; or None."""
@@ -326,7 +333,7 @@ class Cluster:
     def count_states(self, key: str) -> Counter[str]:
         """Returns how many units of a node label are in each state of `STATES`."""
         max_nodes, counts = self.units.of(key).max_nodes, Counter(dict.fromkeys(STATES, 0))
-        reserved = self.reserved_nodes(tuple(self.reservations))
+        reserved = self.reserved_nodes(self.reservations)
         for unit in self.topology.units_by(key).values():
             free_count = self.free_count(key, unit.id)
             if len(unit.names & self.topology.usable_nodes) < max_nodes:

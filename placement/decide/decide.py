@@ -177,10 +177,9 @@ class _DecisionMaker:
 
     def _remember(self) -> Memory:
         """Returns the memory for the next decision."""
-        reserved_jobs = {reservation.job for reservation in self._cluster.reservations}
         return replace(
             self._next_memory,
-            reserved_since={job: self._reserved_since(job) for job in reserved_jobs},
+            reserved_since=self._reserved_since(),
             admitted_jobs=self._ends.admitted_jobs,
             exceeded_limits=self._ends.exceeded_limits,
             preemption=self._preemptions.current,
@@ -188,16 +187,19 @@ class _DecisionMaker:
             cache=self._cache,
         )
 
-    def _reserved_since(self, job: JobKey) -> datetime:
-        """Returns the time since which a job, or a waiting job of its namespace, has had a reservation.
+    def _reserved_since(self) -> dict[JobKey, datetime]:
+        """Returns, for each job with a reservation, when its namespace got one.
 
-        Otherwise a namespace would get no debt if two of its jobs had it in turn and were then deleted.
+        Jobs that no longer wait are ignored. The time is that of the namespace, which would otherwise get
+        no debt if two of its jobs had a reservation in turn and were then deleted.
         """
-        waiting_jobs = {waiting.job.key for waiting in self._waiting} | {job}
-        formers = self._memory.reserved_since.items()
-        return min(
-            (since for key, since in formers if key[0] == job[0] and key in waiting_jobs), default=self._now
-        )
+        reserved_jobs = {reservation.job for reservation in self._cluster.reservations}
+        still_waiting = reserved_jobs | {waiting.job.key for waiting in self._waiting}
+        since_by_namespace: dict[str, datetime] = {}
+        for job, since in self._memory.reserved_since.items():
+            if job in still_waiting:
+                since_by_namespace[job[0]] = min(since, since_by_namespace.get(job[0], since))
+        return {job: since_by_namespace.get(job[0], self._now) for job in reserved_jobs}
 
     def _goes_first(self, job: Job) -> bool:
         """Returns whether a job needs only its own units, or new ones in place of units with failed nodes.

@@ -93,9 +93,9 @@ def _reserved_start(scene: Scene, decision: Decision) -> Iterator[tuple[JobKey, 
     The job that ends last on the reserved nodes is in `Start.after`. It is missing if no job there has a
     known end: then something else, such as a Pod without a job, keeps the job from starting.
     """
-    for job in {reservation.job for reservation in decision.cluster.reservations}:
-        reservation = decision.cluster.reservation_of(job)
-        if not reservation or reservation.begin <= scene.now:
+    for reservation in decision.cluster.reservations:
+        is_earliest = reservation is decision.cluster.reservation_of(reservation.job)
+        if not is_earliest or reservation.begin <= scene.now:
             continue
         jobs = decision.ends.jobs_by_end(reservation.nodes, decision.cluster.holders)
         last_job = tuple(key for key in jobs if key != reservation.job)[:1]

@@ -24,6 +24,7 @@ from tests.placement.world import (
     decide,
     job,
     on,
+    on_unit,
     placed,
     servers,
     waiting,
@@ -330,11 +331,6 @@ def test_a_job_within_a_guarantee_has_a_reservation_although_another_job_has_the
     # Jobs of the same team in another namespace, too, but not a job that ends before.
     assert not placed(with_team_of_two(namespace="vision-c"))
     assert placed(with_team_of_two(limit=7 * HOUR)) == {"vision-a/small": "us-02"}
-
-
-def on_unit(unit: str) -> Demand:
-    """Returns the demand of pods that select an UltraServer."""
-    return replace(DEMAND, selector={**DEMAND.selector, SERVER_4: unit})
 
 
 @pytest.mark.parametrize(("demand", "unit"), [(DEMAND, "us-04"), (on_unit("us-03"), "us-03")])

@@ -15,11 +15,10 @@ from placement.decide.choose import Ranking
 from placement.decide.plan import Decision, Memory
 from placement.decide.reserve import End
 from placement.decide.topology import Topology
-from placement.observe.model import Apart, Demand, Expression, Pod
+from placement.observe.model import Apart, Expression, Pod
 from placement.observe.read import read_pod
 from tests.placement.stored import worker
 from tests.placement.world import (
-    DEMAND,
     HOUR,
     MINUTE,
     NOW,
@@ -28,6 +27,7 @@ from tests.placement.world import (
     decide,
     job,
     on,
+    on_unit,
     placed,
     servers,
     waiting,
@@ -53,11 +53,6 @@ def running(unit: int, ran: timedelta, limit: timedelta | None = None, **changes
 def old(name: str = "old", workers: int = 8, **changes: Any) -> list[Pod]:
     """A job that has waited for an hour."""
     return job(name, workers, **{"age": HOUR, **changes})
-
-
-def selects(unit: int) -> Demand:
-    """The demand of pods that select an UltraServer."""
-    return replace(DEMAND, selector={**DEMAND.selector, SERVER_4: f"us-0{unit}"})
 
 
 def reserved(decision: Decision) -> str:
@@ -132,7 +127,7 @@ def test_one_job_has_a_reservation_and_a_job_that_has_just_come_has_none() -> No
 def test_no_job_holds_the_only_reservation_for_longer_than_a_day(age: timedelta, also: Any) -> None:
     """A tenant would select a unit that its job of years holds, and no large job of others would start."""
     endless = running(4, HOUR, 9 * 365 * DAY, **EVIL)
-    trap = old("trap", 4, age=9 * DAY, demand=selects(4), **EVIL)
+    trap = old("trap", 4, age=9 * DAY, demand=on_unit("us-04"), **EVIL)
     busy = [running(unit, HOUR, 3 * HOUR) for unit in (2, 3)]
     decision = ask(endless, trap, *busy, old("whole", 8, age=age), job("small", 4))
     assert [each.job[1] for each in decision.cluster.reservations] == ["evil.trap", *also]

@@ -54,6 +54,11 @@ def node(server: int, position: int, **changes: Any) -> Node:
     return Node(name, labels | changes.pop("labels", {}), allocatable=CAPACITY, **changes)
 
 
+def on_unit(unit: str) -> Demand:
+    """Returns the demand of pods that select an UltraServer."""
+    return replace(DEMAND, selector={**DEMAND.selector, SERVER_4: unit})
+
+
 def servers(count: int) -> dict[str, Node]:
     """Returns the nodes of that many UltraServers, by name."""
     nodes = (node(server, position) for server in range(1, count + 1) for position in range(4))
