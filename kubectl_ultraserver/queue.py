@@ -169,7 +169,7 @@ def _entry(decision: Decision, job: Job, reason: str, text: str, start: Start | 
 
 def _waiting_entry(decision: Decision, waiting: Waiting, starts: Mapping[JobKey, Start]) -> Entry:
     """Returns the entry of a job that does not fit, with the units that are reserved for the job."""
-    reservation, start = decision.cluster.reservation_of(waiting.job.key), starts.get(waiting.job.key)
+    reservation, start = decision.cluster.reservations.of(waiting.job.key), starts.get(waiting.job.key)
     broken = waiting.shortage.ranking.broken if waiting.shortage and not waiting.shortage.can_end else {}
     broken_text = join_names([f"{unit}: {cause.detail}" for unit, cause in broken.items()])
     text = "; ".join(filter(None, (waiting.text(), broken_text)))

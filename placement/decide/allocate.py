@@ -11,7 +11,7 @@ from placement.decide.cluster import Cluster, display_name
 from placement.decide.jobs import Job
 from placement.decide.members import Member
 from placement.decide.plan import Admission, Failure, Shortage
-from placement.decide.reserve import OVERDUE, Ends
+from placement.decide.reserve import Ends
 from placement.decide.topology import why_unsuited
 from placement.messages import Reason
 from placement.observe.model import Demand, Guarantee, Node
@@ -22,7 +22,6 @@ MOST_DEMANDS: Final = 4  # maximum number of demands of a job's workers; equal d
 MOST_COMPARED: Final = 1000  # maximum number of conditions that a decision compares for one namespace
 DEMAND_COST: Final = 10  # how many conditions a demand counts as: each demand is compared with every node
 MOST_TRIES: Final = 8  # how often a decision tries to reserve units for the jobs of one namespace
-MOST_RESERVATIONS: Final = 4  # the maximum number of reservations that exclude jobs of all namespaces
 
 
 class UnplacedError(Exception):
@@ -136,7 +135,7 @@ class Allocator:
                 raise UnplacedError(excess, reason=Reason.NODES)
             if age is not None and possible >= needed:
                 self._reserve(job, ranking, needed, age)
-            is_reserved = cluster.reservation_of(job.key) is not None
+            is_reserved = cluster.reservations.of(job.key) is not None
             shortage = Shortage(ranking, needed, possible, is_reserved)
             raise UnplacedError(reason=Reason.UNITS if shortage.can_end else Reason.NODES, shortage=shortage)
         by_block: dict[int, str] = {}
@@ -149,22 +148,9 @@ class Allocator:
         return by_block
 
     def _reserve(self, job: Job, ranking: Ranking, count: int, age: timedelta) -> None:
-        """Reserves units for a job, if it may have a reservation and enough units become free.
-
-        The first job that does not fit may have one, and so may the first such job of each other namespace
-        when it is `OVERDUE`. The first such job within a guarantee may have one that keeps off only jobs of
-        the same team.
-        """
+        """Reserves units for a job, if it may have a reservation and enough units become free."""
         reservations, namespace = self._cluster.reservations, job.key[0]
-        general_namespaces = [other.job[0] for other in self._cluster.general_reservations]
-        own_guarantee = self._cluster.guarantees.guarantee_for(job)
-        guarantees: list[Guarantee | None] = []  # None for a reservation against jobs of all namespaces
-        is_further = len(general_namespaces) < MOST_RESERVATIONS and namespace not in general_namespaces
-        if not general_namespaces or (age >= OVERDUE and is_further):
-            guarantees.append(None)
-        if own_guarantee and all(other.guarantee is not own_guarantee for other in reservations):
-            guarantees.append(own_guarantee)
-        for guarantee in guarantees:
+        for guarantee in reservations.permitted(job, age):
             tries = self._tries[namespace, guarantee]
             if tries < MOST_TRIES and len(ranking.ending_units(self._ends)) >= count:
                 self._tries[namespace, guarantee] += 1

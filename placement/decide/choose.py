@@ -85,8 +85,8 @@ class Ranking:
             doubtful: The names of nodes that an admitted job did not get.
         """
         cluster, guarantees = self._cluster, self._cluster.guarantees
-        reservations = cluster.reservations_against(job)
-        reserved_nodes = cluster.reserved_nodes(reservations)
+        reservations = cluster.reservations.against(job)
+        reserved_nodes = cluster.reservations.nodes(reservations)
         limits_key = guarantees.guarantees_of(job.key[0]), reservations
         if self._maximum.get(limits_key, count) < count:
             return []
@@ -99,7 +99,7 @@ class Ranking:
                 else:
                     self._set_aside.append(entry)
         self._set_aside_for = reservations
-        if spared_nodes := cluster.nodes_spared_by(job):
+        if spared_nodes := cluster.reservations.nodes_spared_by(job):
             doubtful = spared_nodes.union(doubtful)
         best, last, repelled = self._take_entries(job, count, reserved_nodes, allowances, avoided, doubtful)
         last.sort(key=lambda entry: entry[1][-1] in avoided)
@@ -219,7 +219,8 @@ class Ranking:
         job's team are reserved.
         """
         guarantees = self._cluster.guarantees
-        reserved_nodes = frozenset[str]() if guarantee else self._cluster.nodes_reserved_before(job)
+        reservations = self._cluster.reservations
+        reserved_nodes = frozenset[str]() if guarantee else reservations.nodes_reserved_before(job)
         allowances = guarantees.allowances(job, reserved_nodes, within=guarantee)
         # When the reservation begins, the units that are owed to other teams must still be free. If fewer
         # units are free now, the reservation also includes units that become free for these teams.

@@ -14,7 +14,7 @@ from placement.decide.guarantee import Allowance, Guarantees
 from placement.decide.jobs import Job
 from placement.decide.members import Member
 from placement.decide.repel import Repelling
-from placement.decide.reserve import Reservation
+from placement.decide.reserve import Reservation, Reservations
 from placement.decide.topology import Topology, Unit, why_unsuited
 from placement.observe.model import UNITS, Demand, JobKey, Node, Pod, UnitKind, UnitSettings, is_jobless
 
@@ -60,16 +60,13 @@ class Cluster:
         # By namespace, the nodes with pods that are not workers: pods that have no trusted placement
         # annotation, or use no devices.
         self.other_pod_nodes: defaultdict[str, set[str]] = defaultdict(set)
-        # In the order of the queue. A job may have two: one within the guarantee of its team, and one that
-        # keeps off the jobs of all namespaces.
-        self.reservations: list[Reservation] = []
-        self._reserved_nodes: dict[tuple[Reservation, ...], frozenset[str]] = {}
         # Jobs whose pods the API server refused to change. Their gated pods do not hold the unit of their
         # pin.
         self.refused_jobs = refused_jobs
         self._held_units: set[tuple[JobKey, str]] = set()
         self.repelling = Repelling(topology)
         self.guarantees = Guarantees(topology, units, self.holders, self.parts)
+        self.reservations = Reservations(self.guarantees)
 
     def add_pod(self, member: Member) -> None:
         """Adds a pod to the node that it has, or to the unit to which it is pinned."""
@@ -242,61 +239,10 @@ class Cluster:
         short = _first_lack(nodes, demands, self.usage)
         return Cause("full", messages.full(*short)) if short else None
 
-    @property
-    def general_reservations(self) -> list[Reservation]:
-        """The reservations that are not within a guarantee."""
-        return [reservation for reservation in self.reservations if not reservation.guarantee]
-
-    def reservation_of(self, job: JobKey) -> Reservation | None:
-        """Returns the reservation of a job; if it has two, the one that begins first."""
-        own = (reservation for reservation in self.reservations if reservation.job == job)
-        return min(own, key=lambda reservation: reservation.begin, default=None)
-
-    def reservations_against(self, job: Job) -> tuple[Reservation, ...]:
-        """Returns the reservations of other jobs whose units a job must not use.
-
-        If all units that the job needs are owed to its team, these are only the reservations within the
-        team's guarantee.
-        """
-        other_teams = self._reservations_of_other_teams(job)
-        excluding = tuple(
-            other for other in self.reservations if other not in other_teams and other.excludes(job)
-        )
-        if excluding and self.guarantees.covers(job):
-            return tuple(reservation for reservation in excluding if reservation.guarantee)
-        return excluding
-
-    def nodes_reserved_before(self, job: Job) -> frozenset[str]:
-        """Returns the nodes that cannot be reserved for a job, because they are reserved for earlier jobs.
-
-        Reservations within a guarantee are ignored: their units are not kept from other teams by name.
-        """
-        earlier = (other for other in self.general_reservations if other.job != job.key)
-        namespace = job.key[0]
-        return self.reserved_nodes(
-            other for other in earlier if not other.is_internal or other.job[0] == namespace
-        )
-
-    def nodes_spared_by(self, job: Job) -> frozenset[str]:
-        """Returns the nodes that a job takes last: they are reserved within the guarantee of another team."""
-        return self.reserved_nodes(self._reservations_of_other_teams(job))
-
     def allowances(self, job: Job, reservations: Iterable[Reservation]) -> list[Allowance]:
         """Returns for each label what guarantees, and the given reservations within them, leave to a job."""
-        reserved_nodes = self.reserved_nodes(other for other in reservations if other.guarantee)
+        reserved_nodes = self.reservations.nodes(other for other in reservations if other.guarantee)
         return self.guarantees.allowances(job, reserved_nodes) if self.guarantees.labels else []
-
-    def reserved_nodes(self, reservations: Iterable[Reservation]) -> frozenset[str]:
-        """Returns the names of the nodes of some reservations."""
-        key = tuple(reservations)
-        if key not in self._reserved_nodes:
-            self._reserved_nodes[key] = frozenset[str]().union(*(reservation.nodes for reservation in key))
-        return self._reserved_nodes[key]
-
-    def _reservations_of_other_teams(self, job: Job) -> tuple[Reservation, ...]:
-        """Returns the reservations within guarantees that do not apply to a job's namespace."""
-        own_guarantees = (None, *self.guarantees.guarantees_of(job.key[0]))
-        return tuple(other for other in self.reservations if other.guarantee not in own_guarantees)
 
     def largest_filler(self, nodes: Iterable[Node], demands: Iterable[Demand]) -> Pod | None:
         """Returns the pod without devices that uses most of the resource that is short on a node; or None."""
@@ -333,7 +279,7 @@ class Cluster:
     def count_states(self, key: str) -> Counter[str]:
         """Returns how many units of a node label are in each state of `STATES`."""
         max_nodes, counts = self.units.of(key).max_nodes, Counter(dict.fromkeys(STATES, 0))
-        reserved = self.reserved_nodes(self.reservations)
+        reserved = self.reservations.nodes()
         for unit in self.topology.units_by(key).values():
             free_count = self.free_count(key, unit.id)
             if len(unit.names & self.topology.usable_nodes) < max_nodes:

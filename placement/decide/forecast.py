@@ -94,7 +94,7 @@ def _reserved_start(scene: Scene, decision: Decision) -> Iterator[tuple[JobKey, 
     known end: then something else, such as a Pod without a job, keeps the job from starting.
     """
     for reservation in decision.cluster.reservations:
-        is_earliest = reservation is decision.cluster.reservation_of(reservation.job)
+        is_earliest = reservation is decision.cluster.reservations.of(reservation.job)
         if not is_earliest or reservation.begin <= scene.now:
             continue
         jobs = decision.ends.jobs_by_end(reservation.nodes, decision.cluster.holders)

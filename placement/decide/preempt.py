@@ -106,7 +106,7 @@ class Preemptions:
         """Returns whether a job may preempt other jobs now: it must be the first that does not fit."""
         times, namespace = self.memory.preemption_times.get(job.key[0], ()), job.key[0]
         is_permitted = self.tuning.preempts and self.tuning.units.preempts(namespace)
-        is_first = next((other.job for other in self.cluster.general_reservations), job.key) == job.key
+        is_first = next((other.job for other in self.cluster.reservations.general), job.key) == job.key
         # A new leader does not know which preemptions the last leader began, so it waits.
         has_history = self.now - (self.memory.first_decision or self.now) >= YOUNG
         is_ready = has_history and not self.current and not self._was_tried
@@ -149,8 +149,7 @@ class Preemptions:
         reservation = Reservation(
             job.key, units, nodes, begin, is_assumed=True, is_internal=False, ends=self.ends
         )
-        others = (other for other in self.cluster.reservations if other.job != job.key)
-        self.cluster.reservations = [reservation, *others]
+        self.cluster.reservations.put_first(reservation)
         return tuple(sorted(map(display_name, self.current.victims)))
 
     def _can_be_victim(self, job: Job, preemptor: Job) -> bool:

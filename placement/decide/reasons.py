@@ -27,7 +27,7 @@ def explain(cluster: Cluster, waiting: Iterable[Waiting]) -> Iterator[Waiting]:
             yield each
             continue
         job, ranking, reason = each.job, each.shortage.ranking, each.reason
-        reservations, teams = cluster.reservations_against(job), cluster.guarantees.guarantees_of(job.key[0])
+        reservations, teams = cluster.reservations.against(job), cluster.guarantees.guarantees_of(job.key[0])
         key = ranking, reservations, teams and (teams, len(job.blocks))
         if key not in by_key:
             by_unit = list(causes(cluster, ranking, job))
@@ -56,7 +56,7 @@ def listed(unit_causes: Sequence[tuple[str, Cause]]) -> str:
 def causes(cluster: Cluster, ranking: Ranking, job: Job) -> Iterator[tuple[str, Cause]]:
     """Yields the units that a job cannot have, with the cause: broken first, units not selected last."""
     yield from ranking.broken.items()
-    reservations = cluster.reservations_against(job)
+    reservations = cluster.reservations.against(job)
     allowances = cluster.allowances(job, reservations)
     for unit, cause_of_unit in ranking.unit_states:
         cause = (

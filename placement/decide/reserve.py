@@ -1,12 +1,13 @@
-"""The urgency of waiting jobs, the ends of running jobs, and the reservation of units."""
+"""The urgency of waiting jobs, the ends of running jobs, and the reservations of units."""
 
-from collections import Counter
+from collections import Counter, UserList
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import chain
 from typing import Final, NamedTuple
 
+from placement.decide.guarantee import Guarantees
 from placement.decide.jobs import Job
 from placement.observe.model import Guarantee, Holders, JobKey, is_jobless
 
@@ -19,6 +20,8 @@ YOUNG: Final = timedelta(minutes=10)
 # An older job gets a reservation although an earlier job of another namespace has one. Otherwise the earlier
 # job could hold the only reservation for ever, if it selects a unit that is never free.
 OVERDUE: Final = timedelta(days=1)
+# The maximum number of reservations against jobs of all namespaces.
+MOST_RESERVATIONS: Final = 4
 # After a job has exceeded its time limit, the limits of all jobs of its namespace are ignored for this time.
 DISTRUST: Final = timedelta(days=1)
 
@@ -162,3 +165,82 @@ class Reservation:
         """Returns whether a job must not use the units, because it may end after the reservation begins."""
         is_exempt = job.key == self.job or (self.is_internal and job.key[0] != self.job[0])
         return not is_exempt and self.ends.latest_end(job) > self.begin
+
+
+class Reservations(UserList[Reservation]):
+    """The reservations of a decision, in the order of the queue.
+
+    A reservation is general, or within a guarantee. A job may have one of each.
+    """
+
+    def __init__(self, guarantees: Guarantees) -> None:
+        super().__init__()
+        self._guarantees = guarantees
+        self._nodes: dict[tuple[Reservation, ...], frozenset[str]] = {}
+
+    @property
+    def general(self) -> list[Reservation]:
+        """The reservations that are not within a guarantee."""
+        return [reservation for reservation in self if not reservation.guarantee]
+
+    def of(self, job: JobKey) -> Reservation | None:
+        """Returns the reservation of a job; if it has two, the one that begins first."""
+        own = (reservation for reservation in self if reservation.job == job)
+        return min(own, key=lambda reservation: reservation.begin, default=None)
+
+    def put_first(self, reservation: Reservation) -> None:
+        """Adds a reservation before all others. It replaces other reservations of the same job."""
+        self.data = [reservation, *(other for other in self if other.job != reservation.job)]
+
+    def permitted(self, job: Job, age: timedelta) -> list[Guarantee | None]:
+        """Returns the guarantees within which a job may have a reservation; None means a general one.
+
+        The first job that does not fit may have a general reservation, and so may the first such job of each
+        other namespace when it is `OVERDUE`. The first such job within a guarantee may have a reservation
+        within it.
+        """
+        permitted: list[Guarantee | None] = []
+        namespaces = [other.job[0] for other in self.general]
+        is_further = len(namespaces) < MOST_RESERVATIONS and job.key[0] not in namespaces
+        if not namespaces or (age >= OVERDUE and is_further):
+            permitted.append(None)
+        guarantee = self._guarantees.guarantee_for(job)
+        if guarantee and all(other.guarantee is not guarantee for other in self):
+            permitted.append(guarantee)
+        return permitted
+
+    def against(self, job: Job) -> tuple[Reservation, ...]:
+        """Returns the reservations of other jobs whose units a job must not use.
+
+        If all units that the job needs are owed to its team, these are only the reservations within the
+        team's guarantee.
+        """
+        other_teams = self._of_other_teams(job)
+        excluding = tuple(other for other in self if other not in other_teams and other.excludes(job))
+        if excluding and self._guarantees.covers(job):
+            return tuple(reservation for reservation in excluding if reservation.guarantee)
+        return excluding
+
+    def nodes_reserved_before(self, job: Job) -> frozenset[str]:
+        """Returns the nodes that cannot be reserved for a job, because they are reserved for earlier jobs.
+
+        Reservations within a guarantee are ignored: their units are not kept from other teams by name.
+        """
+        earlier = (other for other in self.general if other.job != job.key)
+        return self.nodes(other for other in earlier if not other.is_internal or other.job[0] == job.key[0])
+
+    def nodes_spared_by(self, job: Job) -> frozenset[str]:
+        """Returns the nodes that a job takes last: they are reserved within the guarantee of another team."""
+        return self.nodes(self._of_other_teams(job))
+
+    def nodes(self, reservations: Iterable[Reservation] | None = None) -> frozenset[str]:
+        """Returns the names of the nodes of some reservations, or of all."""
+        key = tuple(self if reservations is None else reservations)
+        if key not in self._nodes:
+            self._nodes[key] = frozenset[str]().union(*(reservation.nodes for reservation in key))
+        return self._nodes[key]
+
+    def _of_other_teams(self, job: Job) -> tuple[Reservation, ...]:
+        """Returns the reservations within guarantees that do not apply to a job's namespace."""
+        own_guarantees = (None, *self._guarantees.guarantees_of(job.key[0]))
+        return tuple(other for other in self if other.guarantee not in own_guarantees)

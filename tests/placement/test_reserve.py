@@ -10,10 +10,9 @@ import pytest
 
 from common.times import duration
 from contract.keys import JOB, SERVER_4, TIME_LIMIT
-from placement.decide.allocate import MOST_RESERVATIONS
 from placement.decide.choose import Ranking
 from placement.decide.plan import Decision, Memory
-from placement.decide.reserve import End
+from placement.decide.reserve import MOST_RESERVATIONS, End
 from placement.decide.topology import Topology
 from placement.observe.model import Apart, Expression, Pod
 from placement.observe.read import read_pod

@@ -75,7 +75,7 @@ class Product:
         if decision.errors or decision.deletions:
             raise RuntimeError(f"errors: {decision.errors}; deletions: {decision.deletions}")
         self._memory, cluster = decision.memory, decision.cluster
-        reserved = cluster.reserved_nodes(cluster.reservations)
+        reserved = cluster.reservations.nodes()
         self.reserved = [self._numbers[name] for name in reserved if not cluster.holders.get(name)]
         return [self._admit(admission, now) for admission in decision.admissions]
 
