@@ -1,6 +1,6 @@
 """The urgency of waiting jobs, the ends of running jobs, and the reservations of units."""
 
-from collections import Counter, UserList
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -167,7 +167,7 @@ class Reservation:
         return not is_exempt and self.ends.latest_end(job) > self.begin
 
 
-class Reservations(UserList[Reservation]):
+class Reservations(list[Reservation]):
     """The reservations of a decision, in the order of the queue.
 
     A reservation is general, or within a guarantee. A job may have one of each.
@@ -190,7 +190,7 @@ class Reservations(UserList[Reservation]):
 
     def put_first(self, reservation: Reservation) -> None:
         """Adds a reservation before all others. It replaces other reservations of the same job."""
-        self.data = [reservation, *(other for other in self if other.job != reservation.job)]
+        self[:] = [reservation, *(other for other in self if other.job != reservation.job)]
 
     def permitted(self, job: Job, age: timedelta) -> list[Guarantee | None]:
         """Returns the guarantees within which a job may have a reservation; None means a general one.
