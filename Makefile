@@ -90,7 +90,8 @@ format: .venv/.dev ## Format the code
 	@$(BIN)/ruff format --quiet
 	@$(BIN)/ruff check --fix --quiet
 
-# The locks contain extras. Without the extras, pip would take the newest version of a package, for which a lock has no hash.
+# The locks name the extras of packages, such as gunicorn[gevent]. Otherwise pip would take the newest version of a package with extras,
+# for which a lock has no hash.
 LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-strip-extras \
     --custom-compile-command 'make lock'
 
@@ -119,7 +120,7 @@ control-plane: .venv/.dev
 helm: .venv/.dev
 	@$(BIN)/python -m testbed.kits.build helm
 
-# Runs first, because the builds take minutes.
+# This check runs before the builds, because the builds take minutes.
 .PHONY: can-have-nodes
 can-have-nodes: .venv/.dev
 	@$(BIN)/python -c 'import sys; from testbed.images import product; from testbed.nodes import namespaces; \

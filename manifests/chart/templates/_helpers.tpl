@@ -6,13 +6,13 @@
 {{- if and $v.optIn $v.missedJobs }}
 {{- fail "optIn and missedJobs: Pods of jobs that did not opt in would be changed as if the webhook had missed them; set one of them to false" }}{{ end }}
 {{- if and $v.optInKinds (not (and $v.optIn $v.kinds)) }}
-{{- fail "optInKinds narrows `kinds` to the namespaces that optIn leaves: set optIn: true and kinds, or optInKinds: false" }}{{ end }}
+{{- fail "optInKinds restricts `kinds` to namespaces that opt in, and has no effect without optIn and kinds: set optIn: true and kinds, or optInKinds: false" }}{{ end }}
 {{- range $v.kinds }}{{ if or (eq . "mpijobs.v2beta1.kubeflow.org") (not (regexMatch "^(all|[a-z0-9]+\\.v[0-9][a-z0-9]*\\.[a-z0-9.-]+)$" .)) }}
 {{- fail (printf "kinds: %s: write RESOURCE.VERSION.GROUP, such as jobs.v1.batch, or all (docs/kinds.md); mpijobs.v2beta1.kubeflow.org is always sent" .) }}{{ end }}{{ end }}
 {{- $off := list }}{{ range (.Files.Get "families.yaml" | fromYaml).families }}{{ if include "off" . }}{{ $off = append $off .name }}{{ end }}{{ end }}
 {{- range $name, $_ := $v.families }}{{ if not (has $name $off) }}
 {{- fail (printf "families: %s: the value switches on the packaged families %s; a family of your own is a row of the value table (docs/families.md)" $name (join ", " $off)) }}{{ end }}{{ end }}
-{{- if eq $v.neuronScheduler "default-scheduler" }}{{ fail "neuronScheduler: default-scheduler: it is for a second scheduler; leave it out (docs/neuron-scheduler.md)" }}{{ end }}
+{{- if eq $v.neuronScheduler "default-scheduler" }}{{ fail "neuronScheduler: default-scheduler: the value is the name of a second scheduler; leave the value out (docs/neuron-scheduler.md)" }}{{ end }}
 {{- range $name, $pem := $v.provided }}
 {{- if and (eq $v.certificates "provided") (not $pem) }}
 {{- fail (printf "certificates: provided has no provided.%s: add --set-file provided.%s=FILE; or, to keep the key out of Helm's release, create the Secret ultraserver-webhook-provided yourself (docs/install.md) and set certificates: program, which serves it" $name $name) }}
@@ -101,7 +101,7 @@ apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
 metadata: {{ include "wide" (list $name "guard") }}
 spec:
-  # No call can fail: an expression has an error only for an object that was written to cause one.
+  # The policy makes no call that could fail. An expression has an error only for an object that was written to cause one.
   failurePolicy: Fail
   matchConstraints:
     matchPolicy: Equivalent
@@ -133,7 +133,7 @@ metadata: {{ include "own" (rest .) }}
 spec:
   revisionHistoryLimit: 3
   {{- if $serving }}
-  # No `replicas`: the autoscaler sets it, at least 2, and applying this again does not reset it.
+  # The manifest has no `replicas`: the autoscaler sets the number (at least 2), and applying the manifest again does not reset it.
   minReadySeconds: 3
   strategy:
     rollingUpdate: {maxUnavailable: 0, maxSurge: 1}
@@ -172,7 +172,7 @@ spec:
       volumes:
         {{- if $serving }}
         - name: tls
-          # The certificate program creates it; the pod starts when it exists.
+          # The certificate program creates this Secret; the pod starts when the Secret exists.
           secret: {secretName: ultraserver-webhook-tls, defaultMode: 0440, items: [{key: tls.crt, path: tls.crt}, {key: tls.key, path: tls.key}]}
         {{- end }}
         {{- if ne $program "certificates" }}
@@ -193,7 +193,7 @@ readinessProbe: {httpGet: {path: /metrics, port: metrics}, timeoutSeconds: 5}
 {{- if or $own.env (eq (index . 1) "certificates") }}
 env:
   {{- if eq (index . 1) "certificates" }}
-  # In the environment, so that `kubectl exec ... python -m certs status` has these values too.
+  # These values are in the environment, so that `kubectl exec ... python -m certs status` has them, too.
   - {name: ULTRASERVER_CERTS_MUTATING, value: ultraserver-webhook}
   - {name: ULTRASERVER_CERTS_VALIDATING, value: ultraserver-webhook}
   {{- end }}
