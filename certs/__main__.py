@@ -86,7 +86,7 @@ def show_status(**options: Any) -> None:  # noqa: ANN401 - as above
     """
     try:
         reader = rotator(_step, **options)
-        stored = replace(reader.read(), replicas=reader.replicas())
+        stored = replace(reader.read(), replica_leaves=reader.replica_leaves())
         decision = reader.next_step(stored)
     except _FAILURES as error:
         say(messages.error(error), err=True)

@@ -173,15 +173,15 @@ def _new_pair(
     extensions: Iterable[x509.ExtensionType] = (),
 ) -> Pair:
     """Returns a new pair: a leaf of the signer or, without a signer, an authority."""
-    signs = signer is None
+    can_sign = signer is None
     usage = x509.KeyUsage(
-        digital_signature=not signs,
+        digital_signature=not can_sign,
         content_commitment=False,
         key_encipherment=False,  # only for RSA keys: ECDSA only signs
         data_encipherment=False,
         key_agreement=False,
-        key_cert_sign=signs,
-        crl_sign=signs,
+        key_cert_sign=can_sign,
+        crl_sign=can_sign,
         encipher_only=False,
         decipher_only=False,
     )
@@ -198,7 +198,7 @@ def _new_pair(
         .serial_number(x509.random_serial_number())
         .not_valid_before(begin)
         .not_valid_after(end)
-        .add_extension(x509.BasicConstraints(ca=signs, path_length=0 if signs else None), critical=True)
+        .add_extension(x509.BasicConstraints(ca=can_sign, path_length=0 if can_sign else None), critical=True)
         .add_extension(usage, critical=True)
     )
     identifier = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(issuer_id)

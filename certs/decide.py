@@ -147,7 +147,7 @@ def _unpublished(inputs: Inputs) -> NextStep | None:
     return NextStep(Action.PUBLISH, messages.NOT_PUBLISHED)
 
 
-def _broken_leaf(inputs: Inputs) -> NextStep | None:
+def _unusable_leaf(inputs: Inputs) -> NextStep | None:
     why = why_refused(inputs.serving, inputs.bundle, inputs.now)
     # This step does not wait for the settling time, because there is no valid leaf to serve.
     return _replace_leaf(inputs, messages.no_leaf(why), calls_fail=True) if why else None
@@ -196,7 +196,7 @@ def _old_authority_retires(inputs: Inputs) -> NextStep | None:
         return NextStep(Action.WAIT, messages.PODS_RECEIVE_LEAF, until=settled)
     old_replicas = [
         address
-        for address, leaf in (inputs.replicas or {}).items()
+        for address, leaf in (inputs.replica_leaves or {}).items()
         if not is_verified_by(leaf, serving.pair.intermediates, inputs.anchors, inputs.now)
     ]
     if old_replicas:
@@ -224,7 +224,7 @@ _CHECKS: tuple[Callable[[Inputs], NextStep | None], ...] = (
     _lost_trust,
     _untrusted,
     _unpublished,
-    _broken_leaf,
+    _unusable_leaf,
     _unnoted_trust,
     _leaf_of_old_authority,
     _old_leaf,

@@ -64,7 +64,7 @@ class Inputs:
         now: The time.
         forced_certificates: The certificates that the user wants to replace. If another replica has already
             replaced a certificate, its successor is not replaced.
-        replicas: The leaves that replicas serve, by address; None if they were not read.
+        replica_leaves: The leaves that replicas serve, by address; None if they were not read.
     """
 
     authority: PairSecret
@@ -74,7 +74,7 @@ class Inputs:
     wanted: Wanted
     now: datetime
     forced_certificates: Bundle = frozenset()
-    replicas: Mapping[str, x509.Certificate] | None = None
+    replica_leaves: Mapping[str, x509.Certificate] | None = None
 
     @property
     def signer(self) -> Pair:

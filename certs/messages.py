@@ -31,7 +31,7 @@ no_ca: Final = "no authority can sign: {}".format
 ca_due: Final = f"the authority reached its renewal time at {_TIME}".format
 no_leaf: Final = "no leaf to serve: {}".format
 leaf_due: Final = f"the leaf reached its renewal time at {_TIME}".format
-leaf_ends_early: Final = f"the leaf ends at {_TIME}, before the settling time".format
+leaf_ends_early: Final = f"the leaf ends at {_TIME}, before the settling time ends".format
 leaf_lacks: Final = "the leaf lacks the name {}".format
 stale: Final = "the caBundle is stale in {}".format
 still_served: Final = "the old authority stays trusted: its leaf is still served by {}".format
@@ -66,7 +66,7 @@ def source(*, provided: bool) -> str:
 
 
 def certificate(kind: str, end: datetime, due: datetime, now: datetime) -> str:
-    remaining = f"{_duration_text(end - now)} left" if end > now else "over"
+    remaining = f"{_duration_text(end - now)} left" if end > now else "expired"
     return f"{kind:<10} valid until {_MINUTE.format(end)} ({remaining}), renewed from {_MINUTE.format(due)}"
 
 
@@ -111,4 +111,4 @@ from_elsewhere: Final = "the certificate comes from the Secret {}: replace it th
 not_complete: Final = "not complete after {:g} s".format
 malformed_name: Final = "a name of the certificate is malformed: {}".format
 outlives: Final = "a leaf ({}) cannot outlive its authority ({})".format
-short_leaf: Final = "a leaf of {} is shorter than twelve settling times ({})".format
+short_leaf: Final = "a leaf of {} is shorter than twelve settling times of {}".format

@@ -142,8 +142,8 @@ def changed_secret(
     document["data"] = (document.get("data") or {}) | data
     annotations = document["metadata"].get("annotations") or {}
     kept_annotations = {key: value for key, value in annotations.items() if key not in times}
-    noted_time = {key: instant.isoformat() for key, instant in times.items() if instant}
-    document["metadata"]["annotations"] = kept_annotations | noted_time
+    new_annotations = {key: instant.isoformat() for key, instant in times.items() if instant}
+    document["metadata"]["annotations"] = kept_annotations | new_annotations
     return document
 
 

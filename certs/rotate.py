@@ -93,13 +93,13 @@ class Rotator:
         return Inputs(authority, serving, provided, hooks, self.wanted, self.clock(), forced_certificates)
 
     def next_step(self, stored: Inputs) -> NextStep:
-        """Returns the next step. To remove an authority, it first reads the leaves of all replicas."""
+        """Returns the next step. Before a step that removes an authority, reads the leaves of replicas."""
         decision = decide(stored)
         if decision.action is Action.BUNDLE and stored.bundle > decision.bundle:
-            decision = decide(replace(stored, replicas=self.replicas()))
+            decision = decide(replace(stored, replica_leaves=self.replica_leaves()))
         return decision
 
-    def replicas(self) -> dict[str, Certificate]:
+    def replica_leaves(self) -> dict[str, Certificate]:
         """Returns the certificate that each replica serves, by address."""
         slices = self.api.get(objects.endpoint_slices_path(self.target.namespace, self.target.service))
         return served_leaves(addresses(slices))

@@ -42,7 +42,7 @@ def describe(inputs: Inputs, decision: NextStep) -> list[str]:
     for hook in inputs.hooks:
         has_bundle = hook.raw is not None and all(bundle == authority.bundle for bundle in hook.bundles)
         lines.append(messages.hook(hook.kind, hook.name, exists=hook.raw is not None, has_bundle=has_bundle))
-    for address, leaf in sorted((inputs.replicas or {}).items()):
+    for address, leaf in sorted((inputs.replica_leaves or {}).items()):
         intermediates = serving.pair.intermediates if serving.pair else ()
         is_old = bool(authority.pair) and not is_verified_by(leaf, intermediates, inputs.anchors, now)
         lines.append(messages.replica(address, is_stored=leaf == serving.certificate, is_old=is_old))

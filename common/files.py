@@ -22,9 +22,9 @@ def read_text(path: Path, given_path: Path) -> tuple[str, bytes]:
 
 
 def content(path: Path, given_path: Path, max_bytes: int = -1) -> bytes:
-    """Returns at most ``max_bytes`` of a file. The user gave the path of the file or of its folder.
+    """Returns at most ``max_bytes`` of a file. ``given_path`` is what the user gave: the file or its folder.
 
-    Only a path below ``/dev`` that the user gave may be a pipe, such as a shell creates.
+    Only a path below ``/dev`` that the user gave may be a pipe, such as the pipes that a shell creates.
     """
     if path != given_path or not path.is_relative_to("/dev"):
         require_regular_file(path, given_path if given_path.is_dir() else given_path.parent)

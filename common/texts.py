@@ -44,7 +44,7 @@ def printable(text: str, max_length: int = 0) -> str:
 def cut(message: str) -> str:
     """Returns a message, which may quote any text, as one printable line of limited length.
 
-    The result keeps the beginning, which names the subject, and the end, which says what to do.
+    The result keeps the beginning, which names the subject, and the end, which names the remedy.
     """
     if len(message) > MAX_MESSAGE_LENGTH:
         half = MAX_MESSAGE_LENGTH // 2

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class UnusableError(ValueError):
-    """The files cannot be used; the message says why.
+    """The files cannot be used; the message has the reason.
 
     Attributes:
         retry_time: The Unix time at which the same files are read again.
@@ -88,7 +88,7 @@ class Watched(Generic[T]):
         return self.value
 
     def _reload(self, load: Callable[[], T]) -> None:
-        # Before reading, so that files that change meanwhile are read again.
+        # Computed before reading, so that files that change meanwhile are read again.
         signature = self._signature()
         try:
             value = load()

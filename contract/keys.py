@@ -57,12 +57,12 @@ ADDED_TO_POD: Final = PREFIX + "added-to-pod"
 """Annotation on a Pod: the record of what the webhook added to this Pod and not to its template."""
 
 TRUSTED_SINCE: Final = PREFIX + "trusted-since"
-"""Annotation on the Secret of the certificate authority: time since which each caBundle has the bundle."""
+"""Annotation on the Secret of the certificate authority: time since which every caBundle has its bundle."""
 
 STORED_AT: Final = PREFIX + "stored-at"
 """Annotation on the Secret with the serving certificate: when that certificate was stored.
 
-If the user provides the certificate, it was issued before that.
+A certificate that the user provides was issued before this time.
 """
 
 HOSTNAME: Final = "kubernetes.io/hostname"

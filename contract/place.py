@@ -252,7 +252,7 @@ def _parse_label(source: str) -> str:
     """Returns the key of a label."""
     key = source.removeprefix(LABEL)
     if key == source or not key:
-        raise _make_error(f"{source[:80]!r} must be 'labels/KEY'")
+        raise _make_error(f"group is {source[:80]!r}: it must be 'labels/KEY'")
     return key
 
 

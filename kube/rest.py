@@ -150,7 +150,7 @@ def with_query(path: str, **query: str) -> str:
 
 
 def parse_json(data: bytes) -> Object:
-    """Returns the object in JSON that Kubernetes stores. No user's object makes a list unreadable.
+    """Returns the object in a JSON answer, even if users stored values in it that Python cannot read.
 
     The API server does not check fields of type ``RawExtension``. Bytes that are not UTF-8 are replaced here.
     Values that are nested deeper than `_MAX_DEPTH`, and integers that Python cannot convert, become null.

@@ -61,7 +61,7 @@ _OPTIONS = (
 
 
 def with_lister(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds the options that name a cluster to a command, which gets a `Lister` in place of their values."""
+    """Adds the options that name a cluster to a command. The command gets a `Lister` in place of them."""
 
     @functools.wraps(command)
     def run(kubeconfig: Path | None, context: str | None, namespace: str, **values: Any) -> None:  # noqa: ANN401 - click's
@@ -86,7 +86,7 @@ def _job_reference(_context: object, _option: object, job: str | None) -> JobRef
 @click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="ultraserver-webhook")
 def main() -> None:
-    """Show where jobs run on UltraServers, why others wait, and whether the installation works."""
+    """Show where jobs run on UltraServers, why other jobs wait, and whether the installation works."""
     for stream in (sys.stdout, sys.stderr):
         # Question marks replace characters that the terminal's encoding does not have.
         if isinstance(stream, io.TextIOWrapper):
@@ -100,7 +100,7 @@ def main() -> None:
 def verify_command(lister: Lister, job: JobReference, output_format: str) -> NoReturn:
     """Show whether JOB (NAME or KIND/NAME) is placed whole, and where.
 
-    The exit code is 0 if the job is placed whole, 1 if it is not, and 2 if the verdict is not certain.
+    The exit code is 0 if the job is placed whole, 1 if it is not, and 2 if this is not known.
     """
     verdict = verify(lister.job(job))
     if output_format == "json":
@@ -131,18 +131,18 @@ def why_command(lister: Lister, job: JobReference, output_format: str) -> None:
 @main.command("preview")
 @click.option("-f", "--filename", "files", multiple=True, help="File or directory; - is stdin.")
 @click.option(
-    "--fit", "fits", is_flag=True, help="Show which UltraServers a job would get, or why it would wait."
+    "--fit", "with_fit", is_flag=True, help="Show which UltraServers a job would get, or why it would wait."
 )
 @click.option("--web", is_flag=True, help="Open the installation's preview page in a browser, until Ctrl-C.")
 @_output_option
 @with_lister
 def preview_command(
-    lister: Lister, output_format: str, files: tuple[str, ...], *, fits: bool, web: bool
+    lister: Lister, output_format: str, files: tuple[str, ...], *, with_fit: bool, web: bool
 ) -> None:
     """Show how the installation and, in a dry run, the API server would change objects.
 
-    The exit code is 2 if an object is refused or cannot be read. It is 0 if the results agree and, with
-    --fit, each job gets nodes. Otherwise it is 1.
+    The exit code is 2 if an object is refused or cannot be read. It is 0 if the API server would store what
+    the installation shows and, with --fit, each job gets nodes. Otherwise it is 1.
     """
     if web is bool(files):
         raise click.UsageError("name a file with --filename, or open the page with --web, but not both")
@@ -153,7 +153,7 @@ def preview_command(
     try:
         texts = [read_text(file, path) for path in map(Path, files) for file in files_of(path)]
         previewer = Previewer(lister.api, lister.namespace)
-        results = [previewer.preview(source, data, namespace, fits=fits) for source, data in texts]
+        results = [previewer.preview(source, data, namespace, with_fit=with_fit) for source, data in texts]
     except UnreadableError as error:
         _fail(str(error))
     except OSError as error:
@@ -163,7 +163,7 @@ def preview_command(
         values = {"output": output_format if output_format == "json" else "", "namespace": namespace}
         options = [f"--{key}={value}" for key, value in values.items() if value]
         exit_codes = [cast("ProxiedApi", lister.api).dry_run(*text, *options) for text in texts]
-        sys.exit(FAILED if any(exit_codes) else NOT_WHOLE if fits else WHOLE)
+        sys.exit(FAILED if any(exit_codes) else NOT_WHOLE if with_fit else WHOLE)
     previews = [item for _, group in results for item in group]
     if not previews:
         _fail("the files contain no objects: name a file with a job")
@@ -174,7 +174,7 @@ def preview_command(
             say(colour_lines(text), nl=False)
             _print_lines(line for item in group for line in preview_lines(*item, total=len(group)))
     has_difference = any(findings or (fit and not fit.fits) for _, findings, fit in previews)
-    is_refused = any(dry.stored is None for dry, *_ in previews)
+    is_refused = any(run.stored is None for run, *_ in previews)
     sys.exit(FAILED if is_refused else NOT_WHOLE if has_difference else WHOLE)
 
 

@@ -15,7 +15,7 @@ WAIT_CONTAINER: Final = "wait-hostfilename"
 SCRIPT_CONTAINER: Final = "ultraserver-init-container"
 """The launcher's second init container: it runs the init script."""
 OPERATORS: Final = {"MPIJob": "mpi-operator"}
-"""The operator of a kind of job, if its name is not that of the kind."""
+"""The names of operators by kind of job. Other operators are named after the kind of job."""
 STARTING: Final = ("PodInitializing", "ContainerCreating")
 """The reasons of containers that are starting without a problem."""
 
@@ -32,17 +32,17 @@ def explain_missing_pods(case: Case) -> Iterator[Finding]:
         operator = OPERATORS.get(kind, messages.controller(kind))
         if events or (creation_time and case.fleet.now - creation_time > GRACE):
             remedy = "" if events else messages.find_operator(operator)
-            yield Finding("operator", operator, messages.NO_STATUS, events, remedy)
+            yield Finding("no-status", "operator", operator, messages.NO_STATUS, events, remedy)
         else:
-            yield Finding("operator", operator, messages.JOB_IS_NEW)
+            yield Finding("new-job", "operator", operator, messages.JOB_IS_NEW)
         return
     existing = {worker.number for worker in case.workers}
     has_numbers = case.place is not None and case.place.index is not None and len(case.workers_by_job) == 1
     numbers = range(case.worker_count if has_numbers else 0)
-    missing = [str(number) for number in numbers if number not in existing]
-    problem = messages.exist(len(case.workers), case.worker_count, missing)
-    remedy = messages.describe_job(case.namespace, f"{case.kind} {case.reference.name}")
-    yield Finding("job", case.reference.name, problem, events, "" if events else remedy)
+    missing_numbers = [str(number) for number in numbers if number not in existing]
+    problem = messages.workers_exist(len(case.workers), case.worker_count, missing_numbers)
+    remedy = "" if events else messages.describe_job(case.namespace, f"{case.kind} {case.reference.name}")
+    yield Finding("workers-missing", "job", case.reference.name, problem, events, remedy)
 
 
 def _event_text(event: Object) -> str:
@@ -63,7 +63,8 @@ def explain_containers(case: Case) -> Iterator[Finding]:
             if name not in (WAIT_CONTAINER, SCRIPT_CONTAINER) and (problem := _why_not_running(status)):
                 names_by_problem.setdefault((name, problem), []).append(name_of(pod))
     for (container, problem), names in names_by_problem.items():
-        yield Finding("pod", names[0], messages.of_pods(names, messages.of_container(container, problem)))
+        text = messages.of_pods(names, messages.of_container(container, problem))
+        yield Finding("container-not-running" if container else "terminating", "pod", names[0], text)
 
 
 def explain_launcher(case: Case) -> Iterator[Finding]:
@@ -73,11 +74,12 @@ def explain_launcher(case: Case) -> Iterator[Finding]:
     launchers = case.launchers
     policy = text_at(case.job, "spec", "launcherCreationPolicy")
     if not launchers and case.pods and policy == "WaitForWorkersReady" and unready_workers:
-        yield Finding("pod", unready_workers[0], messages.launcher_waits_for_ready(unready_workers))
+        text = messages.launcher_waits_for_ready(unready_workers)
+        yield Finding("launcher-when-ready", "pod", unready_workers[0], text)
     elif not launchers and case.pods:
         name = f"{case.reference.name}-launcher"
         if events := tuple(map(_event_text, case.events_about([name]))):
-            yield Finding("job", name, messages.NO_LAUNCHER, events)
+            yield Finding("launcher-not-created", "job", name, messages.NO_LAUNCHER, events)
     for pod in launchers[-1:]:
         for status in _container_statuses(pod):
             if status.get("name") in (WAIT_CONTAINER, SCRIPT_CONTAINER):
@@ -93,13 +95,15 @@ def _explain_init_container(pod: Object, status: Object, unready_workers: list[s
     has_failed = ending is not None and at(ending, "exitCode") != 0
     if has_failed and at(ending, "finishedAt"):
         problem = messages.init_failed(container, at(ending, "exitCode"), number_at(status, "restartCount"))
-        yield Finding("pod", name, problem, message_lines, "" if message_lines else logs)
+        yield Finding("init-failed", "pod", name, problem, message_lines, "" if message_lines else logs)
     if container == WAIT_CONTAINER and unready_workers and (is_running or has_failed):
-        yield Finding("pod", unready_workers[0], messages.launcher_waits(unready_workers))
+        text = messages.launcher_waits(unready_workers)
+        yield Finding("launcher-waits", "pod", unready_workers[0], text)
     elif is_running and not has_failed:
-        yield Finding("pod", name, messages.init_container(container, messages.RUNNING), (), logs)
+        text = messages.init_container(container, messages.RUNNING)
+        yield Finding("init-running", "pod", name, text, (), logs)
     elif not has_failed and (problem := _why_not_running(status)):
-        yield Finding("pod", name, messages.init_container(container, problem))
+        yield Finding("init-not-running", "pod", name, messages.init_container(container, problem))
 
 
 def _container_statuses(pod: Object) -> Iterator[Object]:
@@ -116,7 +120,6 @@ def _why_not_running(status: Object) -> str:
         code_and_reason = at(last_ending, "exitCode"), at(last_ending, "reason")
         return messages.container_waits(reason, text_at(waiting, "message"), *code_and_reason)
     if ending and at(ending, "exitCode") != 0:
-        return messages.container_ended(
-            at(ending, "exitCode"), at(ending, "reason"), text_at(ending, "message")
-        )
+        text = text_at(ending, "message")
+        return messages.container_ended(at(ending, "exitCode"), at(ending, "reason"), text)
     return ""

@@ -64,97 +64,89 @@ class DryRun:
     def covers(self, hook: Object) -> bool:
         """Returns whether a webhook's rules match the creation of this object, in any version of its API."""
         group, plural = self.resource
-        accepted = {
-            "apiGroups": {group, "*"},
-            "resources": {plural, "*", "*/*"},
-            "operations": {"CREATE", "*"},
-        }
+        values = {"apiGroups": {group, "*"}, "resources": {plural, "*", "*/*"}, "operations": {"CREATE", "*"}}
         rules = maps_at(hook, "rules")
         return any(
-            all(values & {*(rule.get(key) or ())} for key, values in accepted.items()) for rule in rules
+            all(accepted & {*(rule.get(key) or ())} for key, accepted in values.items()) for rule in rules
         )
 
     def exclusion(self, hook: Object) -> str:
         """Returns which selector of a webhook excludes the object; empty if none is known to exclude it."""
-        where = f"namespace {self.namespace}"
-        selections = (
-            ("namespaceSelector", where, self.namespace_object),
-            ("objectSelector", "it", self.received),
-        )
-        for selector, subject, obj in selections:
+        by_namespace = "namespaceSelector", f"namespace {self.namespace}", self.namespace_object
+        for selector, subject, obj in (by_namespace, ("objectSelector", "it", self.received)):
             if obj and (why := unmet(map_at(hook, selector), labels(obj))):
                 return messages.excluded(subject, selector, why)
         return ""
 
 
-def explain(dry: DryRun) -> list[Finding]:
+def explain(run: DryRun) -> list[Finding]:
     """Returns why the API server would store another object than the preview; empty if it would not."""
-    stored_tables, table, denials = table_revisions(dry), dry.answer["table"], dry.answer["denials"]
-    if dry.stored is None:
-        return _explain_refusal(dry)
-    differences = tuple(stored_differences(dry))
+    stored_tables, table, denials = table_revisions(run), run.answer["table"], run.answer["denials"]
+    if run.stored is None:
+        return _explain_refusal(run)
+    differences = tuple(stored_differences(run))
     if stored_tables - {table}:
         problem = messages.other_tables(", ".join(sorted(stored_tables)), table)
-        return [Finding("webhook", NAME, problem, differences, messages.WAIT_FOR_TABLE)]
+        return [Finding("other-table", "webhook", NAME, problem, differences, messages.WAIT_FOR_TABLE)]
     if not stored_tables and (denials or differences):
-        return list(_explain_no_change(dry, messages.contrary_to_table(refuse=bool(denials))))
-    other_hooks = ", ".join(text_at(hook, "name") for hook in dry.matching_hooks(ours=False))
-    problem = messages.OTHER_WRITER
-    return [Finding("webhook", other_hooks or "unknown", problem, differences)] if differences else []
+        return list(_explain_no_change(run, messages.contrary_to_table(refuse=bool(denials))))
+    names = ", ".join(text_at(hook, "name") for hook in run.matching_hooks(ours=False)) or "unknown"
+    other_writer = Finding("other-writer", "webhook", names, messages.OTHER_WRITER, differences)
+    return [other_writer] if differences else []
 
 
-def _explain_refusal(dry: DryRun) -> list[Finding]:
-    denials = dry.answer["denials"]
-    if denials and dry.refusal.endswith("; ".join(denials)):
+def _explain_refusal(run: DryRun) -> list[Finding]:
+    denials = run.answer["denials"]
+    if denials and run.refusal.endswith("; ".join(denials)):
         return []
-    is_ours = any(f'webhook "{text_at(hook, "name")}" denied' in dry.refusal for hook in dry.hooks(ours=True))
-    name_exists = dry.refusal.endswith("already exists")
-    remedy = messages.ANOTHER_NAME if name_exists else ""
-    return [Finding("program", "kube-apiserver", messages.refused(dry.refusal, ours=is_ours), (), remedy)]
+    is_ours = any(f'webhook "{text_at(hook, "name")}" denied' in run.refusal for hook in run.hooks(ours=True))
+    remedy = messages.ANOTHER_NAME if run.refusal.endswith("already exists") else ""
+    problem = messages.refused(run.refusal, ours=is_ours)
+    return [Finding("refused", "program", "kube-apiserver", problem, (), remedy)]
 
 
-def _explain_no_change(dry: DryRun, effect: str) -> Iterator[Finding]:
+def _explain_no_change(run: DryRun, effect: str) -> Iterator[Finding]:
     """Yields findings about why the installation did not change the object."""
-    matching_hooks, hooks = dry.matching_hooks(ours=True), dry.hooks(ours=True)
-    covering = next(filter(dry.covers, hooks), None)
-    if dry.registrations is None:
-        why = messages.UNREADABLE_REGISTRATION
-        yield Finding("webhook", NAME, messages.did_nothing(effect, why))
+    matching_hooks, hooks = run.matching_hooks(ours=True), run.hooks(ours=True)
+    covering = next(filter(run.covers, hooks), None)
+    if run.registrations is None:
+        why = messages.did_nothing(effect, messages.UNREADABLE_REGISTRATION)
+        yield Finding("did-nothing", "webhook", NAME, why)
     elif not hooks:
-        yield Finding("webhook", NAME, messages.is_not_called(effect, messages.NO_REGISTRATION))
+        why = messages.is_not_called(effect, messages.NO_REGISTRATION)
+        yield Finding("not-registered", "webhook", NAME, why)
     elif not covering:
-        why = messages.no_rule(".".join(filter(None, reversed(dry.resource))))
-        yield Finding("webhook", NAME, messages.is_not_called(effect, why), (), messages.SET_KINDS)
+        why = messages.is_not_called(effect, messages.no_rule(".".join(filter(None, reversed(run.resource)))))
+        yield Finding("kind-not-sent", "webhook", NAME, why, (), messages.SET_KINDS)
     elif not matching_hooks:
-        yield Finding(
-            "webhook", text_at(covering, "name"), messages.is_not_called(effect, dry.exclusion(covering))
-        )
+        why = messages.is_not_called(effect, run.exclusion(covering))
+        yield Finding("excluded", "webhook", text_at(covering, "name"), why)
     for hook in matching_hooks:
-        yield _explain_hook(dry, hook, effect)
+        yield _explain_hook(run, hook, effect)
 
 
-def _explain_hook(dry: DryRun, hook: Object, effect: str) -> Finding:
+def _explain_hook(run: DryRun, hook: Object, effect: str) -> Finding:
     """Returns the possible reasons why a webhook that matches the object added nothing."""
     conditions = maps_at(hook, "matchConditions")
     reasons = [messages.BY_CONDITION] if conditions else []
     if text_at(hook, "failurePolicy") == "Ignore":
         reasons.append(messages.NO_ANSWER)
     reasons.append(messages.OTHER_TABLE)
-    reasons += [messages.undone(text_at(other, "name")) for other in dry.matching_hooks(ours=False)]
+    reasons += [messages.undone(text_at(other, "name")) for other in run.matching_hooks(ours=False)]
     details = tuple(
         f"{text_at(item, 'name')}: {' '.join(text_at(item, 'expression').split())}" for item in conditions
     )
     why, remedy = messages.did_nothing(effect, messages.any_of(reasons)), messages.ASK_CHECK
-    return Finding("webhook", text_at(hook, "name"), why, details, remedy)
+    return Finding("did-nothing", "webhook", text_at(hook, "name"), why, details, remedy)
 
 
-def table_revisions(dry: DryRun) -> set[str]:
+def table_revisions(run: DryRun) -> set[str]:
     """Returns the revisions of the tables in the records that the webhook wrote in this dry run."""
     received_tables, stored_tables = (
         {table for pod in templates(obj) for key in RECORDS if (table := _revision(pod, key))}
-        for obj in (dry.received, dry.stored)
+        for obj in (run.received, run.stored)
     )
-    return stored_tables if dry.answer["table"] in stored_tables else stored_tables - received_tables
+    return stored_tables if run.answer["table"] in stored_tables else stored_tables - received_tables
 
 
 def _revision(template: Object, key: str) -> str:
@@ -164,24 +156,20 @@ def _revision(template: Object, key: str) -> str:
         return ""
 
 
-def stored_differences(dry: DryRun) -> Iterator[str]:
+def stored_differences(run: DryRun) -> Iterator[str]:
     """Yields each field that the table sets or removes, and that would be stored with another value."""
-    changes, job = dry.answer["changes"], dry.answer["job"]
-    label = next((label for item in templates(dry.stored) if (label := labels(item).get(JOB))), "")
-    if label and job and not name_of(dry.received):  # the label has the review's uid
+    changes, job = run.answer["changes"], run.answer["job"]
+    label = next((label for item in templates(run.stored) if (label := labels(item).get(JOB))), "")
+    if label and job and not name_of(run.received):  # the label has the review's uid
         changes = json.loads(json.dumps(changes).replace(job["id"], label))
     for change in changes:
-        path, before, expected = (
-            with_positions(parse_pointer(change["path"])),
-            change["before"],
-            change["after"],
-        )
-        parent, stored = at(dry.stored, *path[:-1]), at(dry.stored, *path)
+        path, before = with_positions(parse_pointer(change["path"])), change["before"]
+        expected = change["after"]
+        parent, stored = at(run.stored, *path[:-1]), at(run.stored, *path)
         if isinstance(parent, list):  # the items of a list may be in another order
             stored = next((item for item in parent if _contains(item, expected or before)), None)
-        if path[-1] not in RECORDS and not (
-            stored is None if expected is None else _contains(stored, expected)
-        ):
+        is_expected = stored is None if expected is None else _contains(stored, expected)
+        if path[-1] not in RECORDS and not is_expected:
             yield messages.differs(change["path"], _short_json(stored), _short_json(expected))
 
 
@@ -196,8 +184,5 @@ def _contains(value: Any, expected: Any) -> bool:  # noqa: ANN401 - JSON
 
 
 def _short_json(value: Any) -> str:  # noqa: ANN401 - JSON
-    return (
-        messages.NOTHING
-        if value is None
-        else printable(json.dumps(value, sort_keys=True, ensure_ascii=False), 80)
-    )
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False)
+    return messages.NOTHING if value is None else printable(text, 80)

@@ -1,4 +1,4 @@
-"""The job that a command examines, with all objects that were read about it; and the findings about it."""
+"""Defines the job that a command examines, with the objects that explain its state, and the findings."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,13 +11,14 @@ from contract.keys import ADDED, JOB, TRAINING
 from contract.place import ContractError, Place
 from kube.api import Object
 from kubectl_ultraserver.fleet import Fleet
+from kubectl_ultraserver.messages import Code
 from kubectl_ultraserver.names import JobReference
 from kubectl_ultraserver.objects import at, labels, maps_at, metadata, name_of, number_at, templates, text_at
 from placement.decide.cluster import display_name
 from placement.observe.model import EndedWorker, Node, Pod
 from placement.observe.read import ENDED_PHASES, read_pod
 
-LAUNCHERS: Final = ("launcher", "master")
+LAUNCHER_ROLES: Final = ("launcher", "master")
 """Names that operators use for the role of the pod that starts the other pods."""
 END_CONDITIONS: Final = ("Succeeded", "Complete", "Completed", "Failed")
 """The conditions of a job that has ended."""
@@ -25,9 +26,10 @@ END_CONDITIONS: Final = ("Succeeded", "Complete", "Completed", "Failed")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A fact that a job waits for, or a problem of the job.
+    """A reason why a job waits, or a problem of the job.
 
     Attributes:
+        code: The code of the problem, for programs.
         kind: The kind of the subject: ``node``, ``pod``, ``queue``, ``job``, ``ultraserver``, ``webhook``,
             ``operator``, ``scheduler`` or ``program``.
         name: The name of the subject.
@@ -36,6 +38,7 @@ class Finding:
         remedy: What the user can do; empty if the text implies it.
     """
 
+    code: Code
     kind: str
     name: str
     text: str
@@ -109,11 +112,8 @@ class Case:
     def owner_names(self) -> set[str]:
         """The names of the job, its launcher and the other owners of its pods."""
         owners = (owner for pod in self.pods for owner in maps_at(pod, "metadata", "ownerReferences"))
-        return {
-            self.reference.name,
-            f"{self.reference.name}-launcher",
-            *(text_at(owner, "name") for owner in owners),
-        }
+        name = self.reference.name
+        return {name, f"{name}-launcher", *(text_at(owner, "name") for owner in owners)}
 
     @cached_property
     def pod_objects(self) -> dict[str, Object]:
@@ -122,7 +122,7 @@ class Case:
 
     @cached_property
     def workers(self) -> tuple[Pod, ...]:
-        """The pods that take nodes, by number: they have a placement annotation or request devices."""
+        """The pods with a placement annotation or with devices, sorted by job, number and name."""
         workers: list[Pod] = []
         numbers: defaultdict[str, set[int]] = defaultdict(set)
         raw_pods = sorted(self.pods, key=_has_ended)
@@ -133,7 +133,7 @@ class Case:
             ):
                 continue
             known_numbers = numbers[pod.job]
-            if pod.place is None or pod.place.index is None:  # its number is free
+            if pod.place is None or pod.place.index is None:  # no fixed number
                 pod = replace(pod, number=len(known_numbers))
             # A Job keeps its failed pod next to the new one.
             is_replaced = pod.place and (pod.number in known_numbers or pod.number >= pod.place.workers)
@@ -143,12 +143,12 @@ class Case:
         return tuple(sorted(workers, key=lambda pod: (pod.job, pod.number, pod.name)))
 
     def problem(self, pod: Pod) -> str:
-        """Returns why a pod cannot be placed, even if its annotation is ignored; empty if it can."""
+        """Returns the problem of a pod or its claims that prevents a placement; empty if there is none."""
         return self.fleet.examiner.with_claims(pod).problem
 
     @cached_property
     def workers_by_job(self) -> Mapping[str, tuple[Pod, ...]]:
-        """The workers of each job; each group of a LeaderWorkerSet is a job."""
+        """The workers by job. The groups of a LeaderWorkerSet are placed as separate jobs."""
         jobs: defaultdict[str, tuple[Pod, ...]] = defaultdict(tuple)
         for pod in self.workers:
             jobs[pod.job] += (pod,)
@@ -187,14 +187,13 @@ class Case:
         return True in (at(self.job, "spec", "suspend"), at(self.job, "spec", "runPolicy", "suspend"))
 
     def events_about(self, names: Iterable[str], *, component: str = "") -> Iterator[Object]:
-        """Yields the last Event of each reason about the objects: warnings, or all from ``component``."""
-        objects = set(names)
+        """Yields the last Event for each object and reason: only warnings, or all Events of ``component``."""
+        object_names = set(names)
         last_events: dict[tuple[str, str], Object] = {}
         for event in sorted(self.events, key=_event_time):
             name = text_at(event, "involvedObject", "name")
-            if name in objects and (
-                reporting_program(event) == component if component else event.get("type") == "Warning"
-            ):
+            is_wanted = reporting_program(event) == component if component else event.get("type") == "Warning"
+            if name in object_names and is_wanted:
                 last_events[name, text_at(event, "reason")] = event
         yield from last_events.values()
 
@@ -202,9 +201,8 @@ class Case:
         """Returns how the job ended, with the reason; empty for a job that has not ended."""
         for item in maps_at(self.job, "status", "conditions"):
             if item.get("type") in END_CONDITIONS and item.get("status") == "True":
-                return f"{item['type']}: {text_at(item.get('message')) or text_at(item.get('reason'))}".strip(
-                    ": "
-                )
+                text = text_at(item.get("message")) or text_at(item.get("reason"))
+                return f"{item['type']}: {text}".strip(": ")
         return ""
 
 
@@ -221,7 +219,7 @@ def _event_time(event: Object) -> str:
 
 def is_launcher(raw: Object) -> bool:
     """Returns whether a pod is its job's launcher, by the operator's label."""
-    return labels(raw).get(TRAINING + "job-role") in LAUNCHERS
+    return labels(raw).get(TRAINING + "job-role") in LAUNCHER_ROLES
 
 
 def _placement_of(raw: Object) -> Place | None:

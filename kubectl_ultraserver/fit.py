@@ -40,7 +40,7 @@ class Fit(NamedTuple):
 def fit(
     case: Case,
     parts: Iterable[Object],
-    earlier: tuple[Pod, ...],
+    earlier_pods: tuple[Pod, ...],
     priorities: Mapping[str, int],
     templates: Mapping[str, Object],
 ) -> Fit | None:
@@ -48,8 +48,8 @@ def fit(
 
     Args:
         case: The job as it would be stored, and the cluster.
-        parts: The job's Pods as the preview service returns them: one entry for all equal Pods.
-        earlier: The Pods of the jobs that would be created before this job.
+        parts: The job's Pods as the preview service returns them: one part for all equal Pods.
+        earlier_pods: The Pods of the jobs that would be created before this job.
         priorities: The value of each priority class by name. The default class has an empty name.
         templates: The ResourceClaimTemplates of the job's namespace, by name.
     """
@@ -62,13 +62,12 @@ def fit(
     is_gated, worker_keys, fleet = place.placer is Placer.WHOLE_JOB, {pod.key for pod in pods}, case.fleet
     other_pods = (pod for pod in fleet.pods if is_gated or not pod.gated)
     notes = (messages.note(fleet.unseen),) if fleet.unseen else ()
-    decision = decision_of(case.fleet, [*other_pods, *earlier, *pods], reserves=is_gated)
+    decision = decision_of(case.fleet, [*other_pods, *earlier_pods, *pods], reserves=is_gated)
     for waiting in decision.waiting:
         if waiting.job.key in worker_keys:
             why, details = reason_and_details(case, decision, waiting)
-            return Fit(
-                fits=False, units=(), text=messages.would_wait(why), details=details + notes, pods=pods
-            )
+            text = messages.would_wait(why)
+            return Fit(fits=False, units=(), text=text, details=details + notes, pods=pods)
     admissions = (admission for admission in decision.admissions if admission.job.key in worker_keys)
     units = tuple(dict.fromkeys(unit for admission in admissions for unit in admission.units))
     stopped_reason = why_stopped(case.lease, case.fleet.now) if is_gated else ""
@@ -94,9 +93,8 @@ def _workers(
     group_count = at(case.job, "spec", "replicas") if place.group else 1
     worker_pods = [pod for _, pod in workers]
     groups = 1 if group_count is None else group_count
-    pods = future_pods(
-        case.namespace, case.reference.name, worker_pods, place, groups, priorities, case.fleet.now
-    )
+    job = case.namespace, case.reference.name
+    pods = future_pods(*job, worker_pods, place, groups, priorities, case.fleet.now)
     return place, _with_claims(case.fleet, pods, templates)
 
 

@@ -45,7 +45,7 @@ class Fleet:
 
     @cached_property
     def examiner(self) -> Examiner:
-        """What the placement program would believe about the pods."""
+        """What the placement program would find out about the pods."""
         units, bound = self.table.units, Tuning().bound
         return Examiner(self.pods, self.inventory, self.topology, units, self.now, bound)
 

@@ -39,13 +39,13 @@ def explain_kueue(case: Case) -> Iterator[Finding]:
         policy = "runPolicy" if at(case.job, "spec", "runPolicy", "suspend") else ""
         field = f"spec.{policy}.suspend" if policy else "spec.suspend"
         remedy = messages.resume(case.namespace, f"{case.kind} {case.reference.name}", policy)
-        yield Finding("job", case.reference.name, messages.suspended(field), (), remedy)
+        yield Finding("suspended", "job", case.reference.name, messages.suspended(field), (), remedy)
     elif not case.has_kueue:
-        yield Finding("queue", queue, messages.NO_KUEUE)
+        yield Finding("no-kueue", "queue", queue, messages.NO_KUEUE)
     else:
         group = text_at(case.job.get("apiVersion")).partition("/")[0]
         remedy = messages.integrations(f"{group}/{case.kind}")
-        yield Finding("queue", queue, messages.NO_WORKLOAD, (), remedy)
+        yield Finding("no-workload", "queue", queue, messages.NO_WORKLOAD, (), remedy)
 
 
 def _explain_workload(case: Case, workload: Object) -> Iterator[Finding]:
@@ -58,18 +58,19 @@ def _explain_workload(case: Case, workload: Object) -> Iterator[Finding]:
     eviction_text = messages.kueue_evicted(eviction.get("reason"), text_at(eviction.get("message")))
     details = (eviction_text,) if eviction else ()
     if at(workload, "spec", "active") is False:
-        yield Finding("queue", queue, messages.deactivated(name_of(workload)), details)
+        yield Finding("deactivated", "queue", queue, messages.deactivated(name_of(workload)), details)
     elif has_quota:
         checks = [
             messages.admission_check(check.get("name"), check.get("state"), text_at(check.get("message")))
             for check in maps_at(workload, "status", "admissionChecks")
             if check.get("state") != "Ready"
         ]
-        yield Finding("queue", queue, messages.WAITS_FOR_CHECKS, (*checks, *details))
+        yield Finding("admission-checks", "queue", queue, messages.WAITS_FOR_CHECKS, (*checks, *details))
     else:
         why = text_at(condition(workload, "QuotaReserved"), "message") or messages.NOT_SEEN
         # Kueue reports missing nodes as quota that is not reserved, too, but then it names the topology.
         lacks_nodes = 'topology "' in why
         describe_command = messages.describe_queue(case.namespace, queue)
         resource, remedy = ("nodes", messages.TOPOLOGY) if lacks_nodes else ("quota", describe_command)
-        yield Finding("queue", queue, messages.waits_in_queue(resource, why), details, remedy)
+        problem = messages.waits_in_queue(resource, why)
+        yield Finding("no-nodes" if lacks_nodes else "no-quota", "queue", queue, problem, details, remedy)

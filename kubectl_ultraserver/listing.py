@@ -92,10 +92,8 @@ class Lister:
 
     def _read(self, path: str, read: Callable[[Object], T | None]) -> dict[tuple[str, str], T]:
         """Returns the results of ``read`` for a collection's items, by namespace and name, without None."""
-        pairs = (
-            ((text_at(obj, "metadata", "namespace"), name_of(obj)), read(obj)) for obj in self.items(path)
-        )
-        return {key: item for key, item in pairs if item is not None}
+        rows = ((text_at(obj, "metadata", "namespace"), name_of(obj), read(obj)) for obj in self.items(path))
+        return {(namespace, name): item for namespace, name, item in rows if item is not None}
 
     def job(self, reference: JobReference) -> Case:
         """Returns a job with its pods and the cluster.
@@ -176,9 +174,9 @@ class Lister:
         return read(self._rules)
 
     def _resources(self, kind: str) -> Iterator[tuple[str, str]]:
-        """Yields API version and name of each served resource, for the table's kinds or for one of them."""
+        """Yields API version and name of each served resource of the table's kinds, or only of ``kind``."""
         for version, _, kind_name in (row_kind.rpartition("/") for row_kind in self.table.kinds):
-            if version in self.served and kind in ("", kind_name.lower()):
+            if version in self.served_versions and kind in ("", kind_name.lower()):
                 for resource in maps_at(self.api.get(f"/apis/{version}"), "resources"):
                     if resource.get("kind") == kind_name and "/" not in text_at(resource, "name"):
                         yield version, text_at(resource, "name")
@@ -197,7 +195,7 @@ class Lister:
         return None
 
     @cached_property
-    def served(self) -> frozenset[str]:
+    def served_versions(self) -> frozenset[str]:
         """The API versions that the API server serves, as ``GROUP/VERSION``."""
         groups = maps_at(self.api.get("/apis"), "groups")
         return frozenset(
@@ -211,12 +209,12 @@ class Lister:
     @property
     def has_claims(self) -> bool:
         """Whether the API server serves device claims; Kubernetes does from version 1.34 on."""
-        return API_PATH.removeprefix("/apis/") in self.served
+        return API_PATH.removeprefix("/apis/") in self.served_versions
 
     @property
     def kueue_api(self) -> str:
         """The path of Kueue's newest API version; empty if Kueue is not installed."""
-        return next((f"/apis/{version}" for version in KUEUE if version in self.served), "")
+        return next((f"/apis/{version}" for version in KUEUE if version in self.served_versions), "")
 
     def _get(self, path: str) -> Object | None:
         """Returns an object; None if it does not exist, and {} if the user may not read it."""

@@ -1,35 +1,57 @@
 """The texts of the plugin's findings, verdicts and refusals.
 
-A text with values is a function, mostly the ``format`` of a template. `VERDICTS` has the codes of the
-problems that ``verify`` finds; docs/reference.md lists these codes.
+A text with values is a function, mostly the ``format`` of a template. `Verdict` has the codes of the problems
+that ``verify`` finds, `WhyCode` and `PreviewCode` the codes of findings. docs/reference.md lists these codes.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Final, Literal
 
 from common import texts
+from common.times import clock_text, length_text
 from contract.keys import INJECT, ON_NODE_FAILURE, PLACE
 from contract.place import Placer
 from kubectl_ultraserver.objects import NAME
 from placement.observe.model import COMPONENT
 
 MAX_NAMES: Final = 4
-"""The maximum number of names in a text, which counts the other names."""
+"""The maximum number of names in a text, which then has the number of the other names."""
 
 RECREATE: Final = "delete the job and apply it again: the webhook acts on creation only"
 GET_PODS: Final = f"kubectl -n {NAME} get pods"
 NO_NODE: Final = "none"
+NOT_KNOWN: Final = "not known"
+note: Final = "note: {}".format
+more_details: Final = "and {} more: --output json has all".format
 
 
 def join_names(names: Sequence[str]) -> str:
     return texts.join_names(names, MAX_NAMES)
 
 
+# ---- Codes of findings -------------------------------------------------------------------------------------
+
+Verdict = Literal["place", "waiting", "straddles", "shares", "node", "claim"]
+_Job = Literal["ended", "suspended", "new-job", "no-status", "workers-missing"]
+_Webhook = Literal["kind-not-sent", "registered-later", "not-called"]
+_Table = Literal["namespace-opted-out", "nothing-to-add", "table-changed", "table-refuses"]
+_Kueue = Literal["no-kueue", "no-workload", "deactivated", "admission-checks", "no-quota", "no-nodes"]
+_Admission = Literal["not-admitted", "would-admit", "will-admit", "could-admit", "placement-stopped"]
+_Scheduler = Literal["foreign-gate", "claims-unusable", "unschedulable", "not-scheduled"]
+_Units = Literal["too-few-units", "enough-units", "leaves-failed-nodes", "waits-for-failed-nodes"]
+_Pods = Literal["terminating", "container-not-running", "init-failed", "init-running", "init-not-running"]
+_Launcher = Literal["launcher-not-created", "launcher-when-ready", "launcher-waits", "launcher-without-node"]
+WhyCode = Literal[_Job, _Webhook, _Table, _Kueue, _Admission, _Scheduler, _Units, _Pods, _Launcher]
+_Hook = Literal["kind-not-sent", "not-registered", "excluded", "did-nothing"]
+PreviewCode = Literal[_Hook, "other-table", "other-writer", "refused"]
+Code = WhyCode | PreviewCode | Verdict
+
+
 # ---- The verdict of `verify` -------------------------------------------------------------------------------
 
-VERDICTS: Final[Mapping[str, str]] = {
+VERDICTS: Final[Mapping[Verdict, str]] = {
     "place": "has no readable placement annotation",
     "waiting": "waiting for nodes",
     "straddles": "straddles UltraServers",
@@ -46,12 +68,12 @@ on_node: Final = "{} is on node {}, {}".format
 NODE_GONE: Final = "which does not exist any more"
 NODE_NOT_READY: Final = "which is not ready"
 other_mode: Final = "whose mode {} has no node config {}".format
-other_claim: Final = "{} gets its devices through {}, with node config {}; the job has {}".format
+other_claim: Final = "{} gets its devices through {}, with node config {}; the job has node config {}".format
 shared: Final = "{} is shared with {}, which has {} on node {}".format
 outside: Final = "node {} is in no working UltraServer".format
 
 
-def not_whole(kinds: Iterable[str]) -> str:
+def not_whole(kinds: Iterable[Verdict]) -> str:
     return f"not placed whole: {', '.join(VERDICTS[kind] for kind in kinds)}"
 
 
@@ -68,7 +90,7 @@ def without_node(names: Sequence[str], expected: int) -> str:
     return f"{len(names)} of {expected} workers have no node: {join_names(names)}"
 
 
-def exist(count: int, expected: int, missing_numbers: Sequence[str] = ()) -> str:
+def workers_exist(count: int, expected: int, missing_numbers: Sequence[str] = ()) -> str:
     missing = f": there is no number {join_names(missing_numbers)}" if missing_numbers else ""
     return f"{count} of {expected} workers exist{missing}"
 
@@ -88,6 +110,78 @@ def node_outside(node: str, label: str, value: str | None) -> str:
     return f"node {node}: in no working UltraServer, label {label} is {value or 'missing'}"
 
 
+# ---- `topology` and `queue` --------------------------------------------------------------------------------
+
+LEGEND: Final = ". free  A, B taken  a, b taken and sick  ! cordoned  x not ready  ? missing"
+nodes_claimed: Final = "{} of {} nodes claimed".format
+nodes_missing: Final = "{} of {} nodes missing".format
+ESTIMATE: Final = (
+    "START about: an estimate. It assumes that no further jobs come, and that a job without a LIMIT runs for "
+    "as long again as it has run, or for a day if it has not started"
+)
+EXACT: Final = "START by: the latest time, if running jobs keep their time limits and no further jobs come"
+ORDER: Final = (
+    "POSITION: jobs that start now, then the highest PRIORITY, then the largest (age + 10 min) / "
+    "(SHARE + 10%). The age begins at SINCE. SHARE is the part of all nodes that the namespace uses, so the "
+    "order changes when jobs start or end"
+)
+RESERVED: Final = (
+    "RESERVED: the units that become free for the job. Another job starts there only if it ends before the "
+    "job starts"
+)
+AHEAD: Final = (
+    "ahead of: a job starts before jobs with an earlier position, on units that those jobs cannot use "
+    "then: they need more units, would run into a reservation (a shorter LIMIT helps), or their SHARE rose"
+)
+ENDLESS: Final = "not known: the job waits for jobs or Pods without a known end, or for too many jobs"
+out_of_time: Final = (
+    "times are computed for {:g} seconds at most, and not for jobs that would start later"
+).format
+NO_JOB_WAITS: Final = "No job waits."
+UNKNOWN_NEXT: Final = "which is next is not known"
+NONE_ADMITTED: Final = "none can be admitted at present"
+NEXT: Final = "is next"
+FIRST: Final = "is first in the order"
+HAS_RESERVATION: Final = "has the reservation"
+UNKNOWN_POSITION: Final = "waits; its position in the queue is not known"
+position: Final = "waits in position {} of {}, and {}".format
+blocked: Final = "is blocked: {}".format
+fits_units: Final = "fits {}; see its Events if it still waits".format
+unknown_times: Final = "{}; so positions and times are not known".format
+may_lose_units: Final = "jobs of other namespaces may use the reserved units before {}".format
+program_stopped: Final = "the placement program {}".format
+WAITS_FOR_NOTHING: Final = "waits for nothing"
+HAVE_NODES: Final = "its workers have their nodes"
+
+
+def jobs_wait(count: int, blocked_count: int, time: str) -> str:
+    text = f"{count} jobs wait at {time} UTC" if count > 1 else f"1 job waits at {time} UTC"
+    return f"{text}, {blocked_count} of them blocked" if 0 < blocked_count < count else text
+
+
+def fit_now(jobs: Sequence[str]) -> str:
+    return f"{join_names(jobs)} fit{'' if len(jobs) > 1 else 's'} now"
+
+
+def start_note(after: Iterable[str], waiting: Collection[str], later: Sequence[str]) -> str:
+    jobs = [f"{job} (which also waits)" if job in waiting else job for job in after]
+    ends = f"when {join_names(jobs)} end{'' if len(jobs) > 1 else 's'}" if jobs else ""
+    return ", ".join(filter(None, (ends, f"ahead of {join_names(later)}" if later else "")))
+
+
+def start_text(start: datetime | None, latest: datetime | None, now: datetime) -> str:
+    if not start or start == now:
+        return "now" if start else ""
+    times = [] if start == latest else [f"about {clock_text(start, now)}"]
+    return f"{', '.join([*times, f'by {clock_text(latest, now)}'] if latest else times)} UTC"
+
+
+def expected_start(start: datetime | None, latest: datetime | None, now: datetime) -> str:
+    if not start:
+        return "its start time is not known"
+    return f"starts in {length_text(start - now)} ({start_text(start, latest, now)})"
+
+
 # ---- `why`: the webhook ------------------------------------------------------------------------------------
 
 ended: Final = "has ended: {}".format
@@ -99,8 +193,8 @@ REGISTERED_LATER: Final = ": it was registered after the job was created"
 PODS_THEN_RECREATE: Final = f"{GET_PODS}; then {RECREATE}"
 
 
-def added_nothing(why: str, *, blocks: bool) -> str:
-    return f"{'added blocks to its pods, and nothing to the job' if blocks else 'added nothing'}{why}"
+def added_nothing(why: str, *, pods_changed: bool) -> str:
+    return f"{'added blocks to its pods, and nothing to the job' if pods_changed else 'added nothing'}{why}"
 
 
 def by_policy(policy: str | None) -> str:
@@ -111,14 +205,14 @@ def reason(text: str, policy: str) -> str:
     return f": {text}{'' if policy in text else policy}"
 
 
-def table_changed(*, would: bool) -> str:
-    result = ", and would now change it" if would else ""
+def table_changed(*, would_change: bool) -> str:
+    result = ", and would now change it" if would_change else ""
     return f": the rule table was changed after the job was created{result}"
 
 
-def not_called(policy: str, no_preview_reason: str, *, ignored: bool, asked: bool) -> str:
-    note = " (its failurePolicy is Ignore)" if ignored else ""
-    if asked:
+def not_called(policy: str, no_preview_reason: str, *, may_fail: bool, would_change: bool) -> str:
+    note = " (its failurePolicy is Ignore)" if may_fail else ""
+    if would_change:
         return f", though the rule table would: it was not called, or did not answer{note}{policy}"
     return f": it was not called, did not answer{note}, or ignores such a job; {no_preview_reason}"
 
@@ -147,10 +241,9 @@ def old_lease(at: datetime, holder: str) -> str:
     return f"does not run: its Lease was last renewed at {at:%H:%M:%S} UTC by {holder or 'no holder'}"
 
 
-def foreign_gate(names: Sequence[str], gate: str, *, kueue: bool) -> str:
-    return (
-        f"{join_names(names)}: scheduling gate {gate}, which {'Kueue' if kueue else 'its owner'} must remove"
-    )
+def foreign_gate(names: Sequence[str], gate: str, *, is_kueue: bool) -> str:
+    owner = "Kueue" if is_kueue else "its owner"
+    return f"{join_names(names)}: scheduling gate {gate}, which {owner} must remove"
 
 
 def launcher_without_node(why: str) -> str:
@@ -173,11 +266,11 @@ def could_admit(units: Sequence[str]) -> str:
     return f"could admit the job to {_places_text(units)}, but has not: it has stalled, or decides otherwise"
 
 
-def not_scheduled(scheduler: str, *, new: bool) -> str:
-    return f"scheduler {scheduler} has not tried to place it{'' if new else ': is it running?'}"
+def not_scheduled(scheduler: str, *, is_new: bool) -> str:
+    return f"scheduler {scheduler} has not tried to place it{'' if is_new else ': is it running?'}"
 
 
-def room(units: Sequence[str]) -> str:
+def enough_nodes(units: Sequence[str]) -> str:
     places = " ".join(units) or "where its other workers are"
     return f"there are enough nodes and devices for it: {places}; the job's pods wait for another reason"
 
@@ -192,7 +285,7 @@ TOPOLOGY: Final = (
     "kubectl ultraserver topology: which jobs hold which UltraServer, and which nodes are broken"
 )
 suspended: Final = "is suspended ({}), but not by a queue".format
-integrations: Final = "check that Kueue runs and that its integrations list {}".format
+integrations: Final = "check that Kueue runs and that its integrations include {}".format
 deactivated: Final = "Workload {} is deactivated (spec.active)".format
 admission_check: Final = "admission check {}: {}: {}".format
 waits_in_queue: Final = "waits for {}: {}".format
@@ -256,7 +349,8 @@ def container_ended(code: object, reason: object, text: str) -> str:
 # ---- `preview -f`: why the API server would store something else -------------------------------------------
 
 NOTHING: Final = "nothing"
-UNREADABLE_REGISTRATION: Final = "its registration may not be read (mutatingwebhookconfigurations)"
+table_revision: Final = "the rule table, revision {}".format
+UNREADABLE_REGISTRATION: Final = "you may not read its registration (mutatingwebhookconfigurations)"
 NO_REGISTRATION: Final = f"no MutatingWebhookConfiguration is called {NAME}"
 SET_KINDS: Final = "set the value kinds, see docs/kinds.md"
 WAIT_FOR_TABLE: Final = "wait a minute if the table was just changed; else kubectl ultraserver check"
@@ -265,7 +359,7 @@ ANOTHER_NAME: Final = "use another name, or see kubectl ultraserver why for the 
 BY_CONDITION: Final = "a match condition excludes it"
 NO_ANSWER: Final = "it did not answer, and its failurePolicy is Ignore"
 OTHER_TABLE: Final = "its replicas have another table"
-ASK_CHECK: Final = "run kubectl ultraserver check: do its replicas answer, and with which table?"
+ASK_CHECK: Final = "run kubectl ultraserver check: do the webhook's replicas answer, and with which table?"
 other_tables: Final = "its replicas use table {}, the preview service table {}".format
 excluded: Final = "{} is excluded by its {}: label {}".format
 did_nothing: Final = "did nothing, {}: {}".format
@@ -285,6 +379,12 @@ def refused(why: str, *, ours: bool) -> str:
     return f"refuses it{cause}: {why}"
 
 
+def server_answer(*, stores: bool, differs: bool) -> str:
+    if stores:
+        return "would store something else:" if differs else "would store that"
+    return "would not store it:" if differs else "refuses it, as the table does"
+
+
 def any_of(reasons: Iterable[str]) -> str:
     return "; or ".join(reasons)
 
@@ -299,15 +399,14 @@ _OUTCOMES: Final = {
 would_wait: Final = "would wait: {}".format
 fit_unknown: Final = "is not known: {}".format
 no_template: Final = "there is no ResourceClaimTemplate {} in namespace {}: create it".format
-note: Final = "note: {}".format
 
 
 def fits(placer: Placer, units: Sequence[str], stopped_reason: str) -> str:
     text = f"{_OUTCOMES[placer]} {' '.join(units)}"
-    return f"{text}; the placement program {stopped_reason}" if stopped_reason else text
+    return f"{text}; {program_stopped(stopped_reason)}" if stopped_reason else text
 
 
-# ---- Refusals ----------------------------------------------------------------------------------------------
+# ---- Calls, and the page of `preview --web` ----------------------------------------------------------------
 
 _REMEDIES: Final = {
     403: "an administrator can give you the Role of docs/preview.md",
@@ -316,7 +415,18 @@ _REMEDIES: Final = {
 }
 _REMEDY: Final = f"try kubectl --namespace {NAME} port-forward service/{NAME}-preview 8080:http"
 _HOSTS: Final = "an administrator can add the name of the API server to the chart's value previewHosts"
-_ROLE: Final = "docs/kubectl.md has a ClusterRole with all that it needs"
+_ROLE: Final = "docs/kubectl.md has a ClusterRole with all rights of the plugin"
+NO_KUBECTL: Final = "kubectl is not on the PATH, and calls to the API server go through it: install it"
+NO_KUBECONFIG: Final = "no kubeconfig names a cluster: set KUBECONFIG, or name a --kubeconfig or a --context"
+unreachable: Final = "cannot reach the API server: {}".format
+bad_kubeconfig: Final = "cannot reach the API server: {}; see --kubeconfig and --context".format
+open_page: Final = "Open {} in a browser; the address works once, and Ctrl-C ends the page.".format
+OTHER_HOST: Final = "this host name is not allowed: use the address that the command prints"
+NO_COOKIE: Final = "open the address that kubectl ultraserver preview --web prints"
+USED_ADDRESS: Final = "this address works only once: run kubectl ultraserver preview --web again"
+NO_PAGE: Final = "there is no such page"
+NO_LENGTH: Final = "a body needs a Content-Length"
+too_long: Final = "a body has a length of at most {} bytes".format
 service_cannot_read: Final = "the preview service cannot read the object: {}".format
 no_job: Final = "there is no job {} in namespace {}".format
 other_pods_unseen: Final = "pods of other namespaces were not examined: {}".format
@@ -324,8 +434,8 @@ claims_unseen: Final = "claimed devices were not examined: {}".format
 lacks_right: Final = f"cannot {{0}}: {{1}}; you need the right to {{0}}: {_ROLE}".format
 
 
-def service_refuses(status: int, error: object, *, forbidden: bool) -> str:
-    return f"the preview service refuses ({status}): {error}{f'; {_HOSTS}' if forbidden else ''}"
+def service_refuses(status: int, error: object, *, is_forbidden: bool) -> str:
+    return f"the preview service refuses ({status}): {error}{f'; {_HOSTS}' if is_forbidden else ''}"
 
 
 def api_server_answers(status: int, text: object) -> str:

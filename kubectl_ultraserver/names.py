@@ -1,4 +1,4 @@
-"""Names of jobs, and the pods of a job: by the operator's labels, the pods' owner, or the webhook's label."""
+"""Reads names of jobs, and finds a job's pods by the labels of operators and webhook, or by the owner."""
 
 from dataclasses import dataclass
 

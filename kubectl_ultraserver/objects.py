@@ -38,9 +38,9 @@ def maps_at(document: object, *path: str) -> list[Object]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def labels(obj: Object, kind: str = "labels") -> dict[str, str]:
+def labels(obj: Object, field: str = "labels") -> dict[str, str]:
     """Returns the labels of an object, or its ``annotations``."""
-    values = map_at(obj, "metadata", kind)
+    values = map_at(obj, "metadata", field)
     return {key: value for key, value in values.items() if isinstance(value, str)}
 
 
@@ -54,14 +54,14 @@ def name_of(obj: Object) -> str:
     return text_at(obj, "metadata", "name")
 
 
-def condition(obj: Object, kind: str) -> Object:
+def condition(obj: Object, type_name: str) -> Object:
     """Returns the condition of a type in an object's status; empty if the status has no such condition."""
-    return next((item for item in maps_at(obj, "status", "conditions") if item.get("type") == kind), {})
+    return next((item for item in maps_at(obj, "status", "conditions") if item.get("type") == type_name), {})
 
 
-def is_true(obj: Object, kind: str) -> bool:
+def is_true(obj: Object, type_name: str) -> bool:
     """Returns whether a condition of an object's status is True."""
-    return bool(condition(obj, kind).get("status") == "True")
+    return bool(condition(obj, type_name).get("status") == "True")
 
 
 def templates(obj: object) -> Iterator[Object]:

@@ -36,12 +36,14 @@ class Previewer(Lister):
     _earlier_pods: tuple[Pod, ...] = ()
     """The Pods of the jobs that were previewed before. They get nodes first."""
 
-    def preview(self, source: str, data: bytes, namespace: str, *, fits: bool) -> tuple[str, list[Preview]]:
-        """Previews the objects of a file, in a namespace if one is named.
+    def preview(
+        self, source: str, data: bytes, namespace: str, *, with_fit: bool
+    ) -> tuple[str, list[Preview]]:
+        """Previews the objects of a file, which must be for ``namespace`` if it is not empty.
 
         Returns:
-            The service's text, for people, and the results for each object. ``fits`` adds a `Fit` to each
-            job, which does not get the nodes that the jobs before it get.
+            The service's text, for people, and the results for each object. With ``with_fit``, each job has a
+            `Fit`, in which the nodes that earlier jobs of the preview get are not free.
 
         Raises:
             UnreadableError: The file has no objects, or cannot be read.
@@ -60,13 +62,13 @@ class Previewer(Lister):
             for note in answer["notes"]:
                 text = text.replace(f"{fold(printable(note), '  note     ')}\n", "")
         text = re.sub(r"(?m)^(--- )?request(?=:\d)", lambda match: (match[1] or "") + printable(source), text)
-        return text, [self._preview(answer, fits=fits) for answer in answers]
+        return text, [self._preview(answer, with_fit=with_fit) for answer in answers]
 
-    def _preview(self, answer: Object, *, fits: bool) -> Preview:
-        dry = self._create(DryRun(answer, registrations=self._registrations))
-        fit = self._fit(dry) if fits and dry.stored else None
+    def _preview(self, answer: Object, *, with_fit: bool) -> Preview:
+        run = self._create(DryRun(answer, registrations=self._registrations))
+        fit = self._fit(run) if with_fit and run.stored else None
         self._earlier_pods += fit.pods if fit else ()
-        return dry, explain(dry), fit
+        return run, explain(run), fit
 
     @cached_property
     def _registrations(self) -> list[Object] | None:
@@ -76,37 +78,37 @@ class Previewer(Lister):
         except ForbiddenError:
             return None
 
-    def _create(self, dry: DryRun) -> DryRun:
+    def _create(self, run: DryRun) -> DryRun:
         """Creates an object as a dry run, and returns the result."""
-        obj, namespace = dry.received, quote(dry.namespace, safe="")
+        obj, namespace = run.received, quote(run.namespace, safe="")
         version, kind = text_at(obj, "apiVersion"), text_at(obj, "kind")
         root = f"/api/{version}" if version == "v1" else f"/apis/{version}"
-        resource_list = self.api.get(root) if version in {"v1", *self.served} else None
+        resource_list = self.api.get(root) if version in {"v1", *self.served_versions} else None
         resources = (item for item in maps_at(resource_list, "resources") if "/" not in text_at(item, "name"))
         resource = next((item for item in resources if item.get("kind") == kind), None)
         if resource is None:
-            return replace(dry, refusal=messages.not_served(kind, version))
+            return replace(run, refusal=messages.not_served(kind, version))
         plural = text_at(resource, "name")
         path = f"{root}/namespaces/{namespace}/{plural}" if resource.get("namespaced") else f"{root}/{plural}"
         status, answer = self.api.create_as_dry_run(path, obj)
         return replace(
-            dry,
+            run,
             resource=(version.rpartition("/")[0], plural),
             stored=answer if status < HTTPStatus.BAD_REQUEST else None,
             refusal=text_at(answer, "message"),
             namespace_object=self._get(f"/api/v1/namespaces/{namespace}") or {},
         )
 
-    def _fit(self, dry: DryRun) -> Fit | None:
-        job = dry.stored or {}
+    def _fit(self, run: DryRun) -> Fit | None:
+        job = run.stored or {}
         name = name_of(job) or text_at(job, "metadata", "generateName")
         reference = JobReference(text_at(job, "kind").lower(), name)
-        case = Case(reference, dry.namespace, job, (), self.fleet, lease=self.lease)
+        case = Case(reference, run.namespace, job, (), self.fleet, lease=self.lease)
         try:
-            answer = service.item_of(self.api, job, pods="true", namespace=dry.namespace)
+            answer = service.item_of(self.api, job, pods="true", namespace=run.namespace)
         except service.UnavailableError as error:
             return Fit(fits=False, units=(), text=messages.fit_unknown(error))
-        return fit(case, answer["pods"], self._earlier_pods, self._priorities, self._templates(dry.namespace))
+        return fit(case, answer["pods"], self._earlier_pods, self._priorities, self._templates(run.namespace))
 
     def _templates(self, namespace: str) -> dict[str, Object]:
         """Returns the ResourceClaimTemplates of a namespace by name; empty if the user may not read them."""
@@ -123,26 +125,24 @@ class Previewer(Lister):
         }
 
 
-def preview_lines(dry: DryRun, findings: list[Finding], fit: Fit | None, *, total: int) -> Iterator[str]:
+def preview_lines(run: DryRun, findings: list[Finding], fit: Fit | None, *, total: int) -> Iterator[str]:
     """Yields lines for people: the table's revision, the API server's answer, and the job's fit."""
     if total > 1:
-        title = "{file}:{line}".format(**dry.answer["source"])
-        kind, name = text_at(dry.received, "kind"), name_of(dry.received) or "*"
-        yield style(f"{title}: {kind} {dry.namespace}/{name}", bold=True)
-    yield f"  table    the rule table, revision {dry.answer['table']}"
-    agreement = "would store something else:" if findings else "would store that"
-    refusal = "would not store it:" if findings else "refuses it, as the table does"
-    yield f"  server   {agreement if dry.stored else refusal}"
+        title = "{file}:{line}".format(**run.answer["source"])
+        kind, name = text_at(run.received, "kind"), name_of(run.received) or "*"
+        yield style(f"{title}: {kind} {run.namespace}/{name}", bold=True)
+    yield f"  table    {messages.table_revision(run.answer['table'])}"
+    yield f"  server   {messages.server_answer(stores=bool(run.stored), differs=bool(findings))}"
     yield from (f"  {line}" for line in finding_lines(findings))
     if fit:
         yield style(f"  fit      {printable(fit.text)}", fg="green" if fit.fits else "yellow")
         yield from (f"    {printable(line)}" for line in fit.details)
 
 
-def preview_json(dry: DryRun, findings: list[Finding], fit: Fit | None) -> dict[str, object]:
+def preview_json(run: DryRun, findings: list[Finding], fit: Fit | None) -> dict[str, object]:
     """Returns the results for programs, with the output of ``ultraserver-webhook preview -o json``."""
     return {
-        "preview": {key: value for key, value in dry.answer.items() if key != "received"},
-        "server": {"stores": bool(dry.stored), "findings": [asdict(finding) for finding in findings]},
+        "preview": {key: value for key, value in run.answer.items() if key != "received"},
+        "server": {"stores": bool(run.stored), "findings": [asdict(finding) for finding in findings]},
         "fit": fit and {key: value for key, value in fit._asdict().items() if key != "pods"},
     }

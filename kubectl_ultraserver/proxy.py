@@ -1,6 +1,6 @@
 """Calls the API server through ``kubectl proxy``, which supports all ways to log in.
 
-The proxy listens on a socket in a folder that only the user can read. It always ends with this program.
+The proxy listens on a socket in a folder that only the user can read, and always ends with this program.
 """
 
 import atexit
@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 
 from kube.api import ApiError
 from kube.rest import Answer, RestApi, TooLongError
+from kubectl_ultraserver import messages
 
 TIMEOUT_SECONDS: Final = 30
 """Timeout of one call, which may include a login."""
@@ -106,7 +107,7 @@ def connect_as_user(kubeconfig: Path | None, context: str | None) -> tuple[Proxi
     """
     kubectl = shutil.which("kubectl")
     if kubectl is None:
-        raise ApiError("kubectl is not on the PATH, and calls to the API server go through it: install it")
+        raise ApiError(messages.NO_KUBECTL)
     options = {"kubeconfig": kubeconfig, "context": context}
     kubectl_call = [kubectl, *(f"--{option}={value}" for option, value in options.items() if value)]
     view = [*kubectl_call, "config", "view", "--minify", "--output=jsonpath={..namespace}"]
@@ -114,8 +115,8 @@ def connect_as_user(kubeconfig: Path | None, context: str | None) -> tuple[Proxi
     if result.returncode:
         problem = result.stderr.strip()
         if not problem.removeprefix("error: ").startswith("current-context must exist"):
-            raise ApiError(f"cannot reach the API server: {problem}; see --kubeconfig and --context")
-        raise ApiError("no kubeconfig names a cluster: set KUBECONFIG, or name a --kubeconfig or a --context")
+            raise ApiError(messages.bad_kubeconfig(problem))
+        raise ApiError(messages.NO_KUBECONFIG)
     folder = tempfile.mkdtemp(prefix="ku-")  # a short name: the path of a socket has at most 108 characters
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = str(Path(folder) / "s")
@@ -124,7 +125,7 @@ def connect_as_user(kubeconfig: Path | None, context: str | None) -> tuple[Proxi
     process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)  # noqa: S603 - as above
     atexit.register(_end, process)
     if process.stdout is None or not process.stdout.readline():  # the proxy prints a line when it listens
-        raise ApiError(f"cannot reach the API server: {process.communicate()[1].strip()}")
+        raise ApiError(messages.unreachable(process.communicate()[1].strip()))
     return ProxiedApi(path, kubectl_call), result.stdout.strip() or "default"
 
 

@@ -1,7 +1,7 @@
 """Explains why workers have no node: because of a scheduling gate, or because of the scheduler.
 
 This module calls the placement program's code to find why a job gets no unit. If another placer places the
-job, this module passes its pods without a node as if they waited for the placement program.
+job, this module passes the job's pods without a node as if they waited for the placement program.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -44,16 +44,16 @@ def explain_unplaced(case: Case) -> Iterator[Finding]:
         if pod.gates and not pod.gated:
             names_by_gate.setdefault(pod.gates[0], []).append(pod.name)
     for gate, names in names_by_gate.items():
-        problem = messages.foreign_gate(names, gate, kueue=gate.startswith(KUEUE_GATES))
-        yield Finding("pod", names[0], problem)
+        problem = messages.foreign_gate(names, gate, is_kueue=gate.startswith(KUEUE_GATES))
+        yield Finding("foreign-gate", "pod", names[0], problem)
     names_without_gates = {pod.name for pod in pods if not pod.gates}
     workers_without_gates = [worker for worker in case.workers if worker.name in names_without_gates]
     if workers_without_gates:
         yield from _explain_no_node(case, workers_without_gates)
     launchers = [raw for raw in case.launchers if name_of(raw) in names_without_gates]
     for raw in launchers if not workers_without_gates else ():
-        problem = text_at(condition(raw, "PodScheduled"), "message")
-        yield Finding("pod", name_of(raw), messages.launcher_without_node(problem))
+        problem = messages.launcher_without_node(text_at(condition(raw, "PodScheduled"), "message"))
+        yield Finding("launcher-without-node", "pod", name_of(raw), problem)
 
 
 def _explain_gate(case: Case, pods: Sequence[Pod]) -> Iterator[Finding]:
@@ -66,25 +66,26 @@ def _explain_gate(case: Case, pods: Sequence[Pod]) -> Iterator[Finding]:
     for waiting in decision.waiting:
         if waiting.job.key in pod_keys:
             problem, details = reason_and_details(case, decision, waiting)
-            yield Finding("program", COMPONENT, messages.not_admitted(problem), details)
+            text = messages.not_admitted(problem)
+            yield Finding("not-admitted", "program", COMPONENT, text, details)
     age = case.fleet.now - min(pod.created for pod in pods)
     for admission in decision.admissions:
         if admission.job.key not in pod_keys:
             continue
         units = admission.units
         if stopped_reason:
-            yield Finding("program", COMPONENT, messages.would_admit(units))
+            yield Finding("would-admit", "program", COMPONENT, messages.would_admit(units))
         elif age < GRACE:
-            yield Finding("program", COMPONENT, messages.will_admit(units))
+            yield Finding("will-admit", "program", COMPONENT, messages.will_admit(units))
         else:
-            details = tuple(map(messages.last_event, event_texts))
-            yield Finding("program", COMPONENT, messages.could_admit(units), details, messages.LOGS)
+            text, details = messages.could_admit(units), tuple(map(messages.last_event, event_texts))
+            yield Finding("could-admit", "program", COMPONENT, text, details, messages.LOGS)
     if stopped_reason:
-        yield Finding("program", COMPONENT, stopped_reason, (), messages.GET_PODS)
+        yield Finding("placement-stopped", "program", COMPONENT, stopped_reason, (), messages.GET_PODS)
 
 
 def why_stopped(lease: Object | None, now: datetime) -> str:
-    """Returns a text that the placement program does not run; empty if the program runs or may run.
+    """Returns why the placement program is assumed not to run; empty if the program runs or may run.
 
     Args:
         lease: The program's Lease; None if it does not exist, empty if the user may not read it.
@@ -99,25 +100,26 @@ def why_stopped(lease: Object | None, now: datetime) -> str:
 
 
 def _explain_no_node(case: Case, workers: Sequence[Pod]) -> Iterator[Finding]:
-    """Yields the scheduler's reasons, and the reason for each UltraServer, which it does not report."""
-    names_by_problem = dict[str, list[str]]()
+    """Yields the scheduler's reasons, and for each UltraServer the reason, which it does not report."""
+    names_by_problem = dict[tuple[messages.Code, str], list[str]]()
     for worker in workers:
         pod = case.pod_objects[worker.name]
         status = condition(pod, "PodScheduled")
         scheduler = text_at(pod, "spec", "schedulerName") or "default-scheduler"
+        problem: tuple[messages.Code, str]
         if worker.claims and (claim_problem := case.problem(worker)):
-            problem = claim_problem
+            problem = "claims-unusable", claim_problem
         elif status.get("status") == "False":
-            problem = text_at(status, "message") or text_at(status, "reason") or messages.NO_REASON
+            reason = text_at(status, "message") or text_at(status, "reason") or messages.NO_REASON
+            problem = "unschedulable", reason
         else:
-            problem = messages.not_scheduled(scheduler, new=case.fleet.now - worker.created < GRACE)
+            is_new = case.fleet.now - worker.created < GRACE
+            problem = "not-scheduled", messages.not_scheduled(scheduler, is_new=is_new)
         names_by_problem.setdefault(problem, []).append(worker.name)
-    for problem, names in names_by_problem.items():
-        events = (
-            event for event in case.events_about(names) if text_at(event, "reason") == CLAIM_NOT_CREATED
-        )
+    for (code, text), names in names_by_problem.items():
+        events = (event for event in case.events_about(names) if event.get("reason") == CLAIM_NOT_CREATED)
         details = tuple(dict.fromkeys(text_at(event, "message") for event in events))
-        yield Finding("pod", names[0], messages.of_pods(names, problem), details)
+        yield Finding(code, "pod", names[0], messages.of_pods(names, text), details)
     for job in dict.fromkeys(worker.job for worker in workers):
         yield from _explain_units(case, case.workers_by_job[job])
 
@@ -140,10 +142,12 @@ def _explain_units(case: Case, workers: Sequence[Pod]) -> Iterator[Finding]:
     decision = decision_of(case.fleet, [*other_pods, *own_pods, *case.ended_workers], reserves=False)
     for waiting in decision.waiting:
         if waiting.job.key in own_keys and not waiting.job.obstacle:
-            yield Finding("ultraserver", case.reference.name, *reason_and_details(case, decision, waiting))
+            problem, details = reason_and_details(case, decision, waiting)
+            yield Finding("too-few-units", "ultraserver", case.reference.name, problem, details)
     for admission in decision.admissions:
         if admission.job.key in own_keys:
-            yield Finding("ultraserver", case.reference.name, messages.room(admission.units))
+            text = messages.enough_nodes(admission.units)
+            yield Finding("enough-units", "ultraserver", case.reference.name, text)
 
 
 def decision_of(fleet: Fleet, pods: Iterable[Pod | EndedWorker], *, reserves: bool = True) -> Decision:

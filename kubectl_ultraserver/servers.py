@@ -78,7 +78,7 @@ class Server:
         """The problems of its nodes."""
         missing = sum(spot.state == MISSING for spot in self.spots)
         lines = [node_is(spot.node, spot.state) for spot in self.spots if spot.node and not spot.is_healthy]
-        lines += [f"{missing} of {len(self.spots)} nodes missing"] if missing else []
+        lines += [messages.nodes_missing(missing, len(self.spots))] if missing else []
         return lines if self.id else [*lines, messages.outside(self.spots[0].node)]
 
 

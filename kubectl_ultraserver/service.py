@@ -23,7 +23,7 @@ class BadDocumentError(Exception):
 def error_text(status: int, answer: Object) -> str:
     """Returns why the service, or the API server in front of it, refuses a request, and what to do."""
     if "error" in answer:
-        return messages.service_refuses(status, answer["error"], forbidden=status == HTTPStatus.FORBIDDEN)
+        return messages.service_refuses(status, answer["error"], is_forbidden=status == HTTPStatus.FORBIDDEN)
     return messages.api_server_answers(status, answer.get("message"))
 
 

@@ -8,22 +8,21 @@ from typing import Final
 from common.output import style
 from common.texts import columns, printable
 from common.times import clock_text, length_text
+from kubectl_ultraserver import messages
 from kubectl_ultraserver.check.line import Line, Status
 from kubectl_ultraserver.findings import Finding
-from kubectl_ultraserver.messages import join_names
-from kubectl_ultraserver.queue import Entry, Queue, start_text
+from kubectl_ultraserver.queue import Entry, Queue
 from kubectl_ultraserver.servers import MISSING, Server, Spot, counts_text
 from kubectl_ultraserver.verify import Verification
 from placement.messages import STUCK
 
 COLOURS: Final = ("cyan", "blue", "magenta", "yellow", "bright_cyan", "bright_blue", "bright_magenta")
 SIGNS: Final = {"ok": ".", "cordoned": "!", "not ready": "x", MISSING: "?"}
-LEGEND: Final = ". free  A, B taken  a, b taken and sick  ! cordoned  x not ready  ? missing"
 STATUS_COLOURS: Final = {Status.PASS: "green", Status.WARN: "yellow", Status.FAIL: "red"}
 MIN_WIDTH: Final = 20
 """The minimum width of a text, even on a narrower terminal."""
 MAX_DETAILS: Final = 20
-"""The maximum number of details of a finding in the output, which counts the other details."""
+"""The maximum number of details of a finding in the output. A line has the number of the other details."""
 
 
 def topology_lines(servers: Sequence[Server], width: int) -> Iterator[str]:
@@ -31,20 +30,18 @@ def topology_lines(servers: Sequence[Server], width: int) -> Iterator[str]:
     yield cut_to_width(counts_text(servers), width)
     if not servers:
         return
-    yield cut_to_width(LEGEND, width)
+    yield cut_to_width(messages.LEGEND, width)
     id_width = max(len(server.id or "-") for server in servers)
     for server in servers:
         letters = {holder: chr(ord("A") + min(number, 25)) for number, holder in enumerate(server.holders)}
         signs = (_sign(spot, letters) for spot in server.spots)
-        cells = "".join("| "[number % 2] + sign for number, sign in enumerate(signs))[
-            1:
-        ]  # a bar between pairs
+        cells = "".join("| "[number % 2] + sign for number, sign in enumerate(signs))  # a bar between pairs
         used_width = id_width + 2 * len(server.spots) + 3
         claimed_count = sum(bool(spot.claims) for spot in server.spots)
         parts = [*(f"{letter} {holder}" for holder, letter in letters.items()), *server.troubles]
-        parts += [f"{claimed_count} of {len(server.spots)} nodes claimed"] if claimed_count else []
+        parts += [messages.nodes_claimed(claimed_count, len(server.spots))] if claimed_count else []
         text = cut_to_width("; ".join(parts), max(width - used_width, 0))
-        yield f"{cut_to_width((server.id or '-').ljust(id_width), width)} [{cells}] {text}".rstrip()
+        yield f"{cut_to_width((server.id or '-').ljust(id_width), width)} [{cells[1:]}] {text}".rstrip()
 
 
 def verification_lines(verdict: Verification) -> Iterator[str]:
@@ -65,7 +62,7 @@ def verification_lines(verdict: Verification) -> Iterator[str]:
     for problem in verdict.problems:
         yield f"  {printable(problem.text)}"
     if verdict.unseen:
-        yield style(f"note: {printable(verdict.unseen)}", fg="yellow")
+        yield style(messages.note(printable(verdict.unseen)), fg="yellow")
 
 
 def queue_lines(queue: Queue, entries: Sequence[Entry], now: datetime) -> Iterator[str]:
@@ -75,17 +72,18 @@ def queue_lines(queue: Queue, entries: Sequence[Entry], now: datetime) -> Iterat
         ["POSITION", "JOB", "WORKERS", "LIMIT", "PRIORITY", "SHARE", "SINCE", "START", "RESERVED", "REASON"]
     ]
     for entry in entries:
-        start = start_text(entry, now) or ("blocked" if entry.reason in STUCK else "not known")
+        start = messages.start_text(entry.start, entry.latest, now)
+        start = start or ("blocked" if entry.reason in STUCK else messages.NOT_KNOWN)
         reason = f"{entry.text}; starts {entry.start_note}" if entry.start_note else entry.text
         order = str(entry.priority), f"{entry.share:.0%}", clock_text(entry.since, now)
         limit = length_text(timedelta(seconds=entry.limit)) if entry.limit else ""
-        values = (entry.job, str(entry.workers), limit, *order, start, join_names(entry.units), reason)
-        table.append([printable(value) or "-" for value in (str(entry.position or ""), *values)])
+        row = (entry.job, str(entry.workers), limit, *order, start, messages.join_names(entry.units), reason)
+        table.append([printable(value) or "-" for value in (str(entry.position or ""), *row)])
     if entries:
         yield ""
         yield from columns(table)
         yield ""
-    yield from (style(f"note: {printable(note)}", fg="yellow") for note in queue.notes)
+    yield from (style(messages.note(printable(note)), fg="yellow") for note in queue.notes)
 
 
 def explanation_lines(
@@ -96,12 +94,12 @@ def explanation_lines(
     for job, text in standings.items():
         yield f"{title if len(standings) == 1 else printable(job)}: {printable(text)}"
     if not findings:
-        yield f"{title}: {style('waits for nothing', fg='green')}: its workers have their nodes"
+        yield f"{title}: {style(messages.WAITS_FOR_NOTHING, fg='green')}: {messages.HAVE_NODES}"
     elif not standings:
         yield f"{title}:"
     yield from finding_lines(findings)
     if unseen:
-        yield style(f"note: {printable(unseen)}", fg="yellow")
+        yield style(messages.note(printable(unseen)), fg="yellow")
 
 
 def finding_lines(findings: Iterable[Finding]) -> Iterator[str]:
@@ -111,7 +109,7 @@ def finding_lines(findings: Iterable[Finding]) -> Iterator[str]:
         yield f"* {name}: {printable(finding.text)}"
         yield from (f"    {printable(line)}" for line in finding.details[:MAX_DETAILS])
         if len(finding.details) > MAX_DETAILS:
-            yield f"    and {len(finding.details) - MAX_DETAILS} more: --output json has all"
+            yield f"    {messages.more_details(len(finding.details) - MAX_DETAILS)}"
         if finding.remedy:
             yield f"  {style('try', fg='green')} {printable(finding.remedy)}"
 

@@ -45,12 +45,12 @@ class Problem:
     """A problem because of which a job is not placed whole.
 
     Attributes:
-        kind: One of `messages.VERDICTS`.
+        kind: The code of the problem.
         text: The problem in a sentence.
         name: The name of the job, pod, UltraServer or node.
     """
 
-    kind: str
+    kind: messages.Verdict
     text: str
     name: str
 
@@ -80,7 +80,7 @@ class Verification:
 
     @property
     def is_certain(self) -> bool:
-        """Whether the verdict is certain."""
+        """Whether the verdict is certain, because the placement annotation of every worker can be read."""
         return all(problem.kind != "place" for problem in self.problems)
 
 
@@ -94,14 +94,14 @@ def verify(case: Case) -> Verification:
         text = messages.not_whole(dict.fromkeys(problem.kind for problem in problems))
     else:
         count = len({_unit_of(case, worker, place) for worker in case.workers})
-        divides = case.fleet.table.units.of(place.unit).divides
-        units_text = units(count, place.size, parts=divides).replace("free ", "").replace("whole ", "")
+        is_divisible = case.fleet.table.units.kind_of_label(place.unit).is_divisible
+        units_text = units(count, place.size, parts=is_divisible).replace("free ", "").replace("whole ", "")
         text = messages.whole(len(case.workers), units_text, place.size)
     return Verification(case.title, text, problems, tuple(rows(case)), case.fleet.unseen)
 
 
 def rows(case: Case) -> Iterator[Row]:
-    """Yields the workers in the order of their ranks. Workers without a node come last."""
+    """Yields the workers in the order of their ranks, then the workers without a node."""
 
     def order(worker: Pod) -> tuple[bool, str, int, int]:
         node = case.node(worker)
@@ -126,8 +126,8 @@ def unmarked_workers(case: Case) -> Iterator[Problem]:
         yield Problem("place", text, names[0] if names else case.reference.name)
     for worker in case.workers:
         if problem := case.problem(worker):
-            kind = "claim" if worker.place else "place"
-            yield Problem(kind, messages.of_pods([worker.name], problem), worker.name)
+            text = messages.of_pods([worker.name], problem)
+            yield Problem("claim" if worker.place else "place", text, worker.name)
 
 
 def waiting_workers(case: Case) -> Iterator[Problem]:
@@ -136,14 +136,13 @@ def waiting_workers(case: Case) -> Iterator[Problem]:
     if names:
         yield Problem("waiting", messages.without_node(names, case.worker_count), names[0])
     if len(case.workers) < case.worker_count or not case.worker_count:
-        text = (
-            messages.exist(len(case.workers), case.worker_count) if case.worker_count else messages.NO_WORKERS
-        )
+        count = case.worker_count
+        text = messages.workers_exist(len(case.workers), count) if count else messages.NO_WORKERS
         yield Problem("waiting", text, case.reference.name)
 
 
 def misplaced_workers(case: Case) -> Iterator[Problem]:
-    """Yields the problems of the nodes that workers run on."""
+    """Yields the problems of the nodes, device claims and blocks of workers that have a node."""
     for workers in case.workers_by_job.values():
         place = next((worker.place for worker in workers if worker.place), None)
         for worker in workers:
@@ -164,13 +163,13 @@ def _check_blocks(case: Case, workers: Sequence[Pod], place: Place) -> Iterator[
             yield Problem("straddles", messages.crowded_node(node, count), node)
     # A job that still waits may have incomplete blocks, but not more blocks than it needs.
     is_complete = sum(map(len, workers_by_unit.values())) == place.workers
-    are_whole = place.size > 1 and (is_complete or len(workers_by_unit) > -(-place.workers // place.size))
+    must_be_whole = place.size > 1 and (is_complete or len(workers_by_unit) > -(-place.workers // place.size))
     for unit_id, unit_workers in sorted(workers_by_unit.items()):
-        if are_whole and len(unit_workers) != place.size:
+        if must_be_whole and len(unit_workers) != place.size:
             names = [worker.name for worker in unit_workers]
             yield Problem("straddles", messages.partial_block(unit_id, names, place.size), unit_id)
         unit = case.fleet.topology.unit(place.unit, unit_id)
-        if unit and not case.fleet.table.units.of(place.unit).shared:
+        if unit and not case.fleet.table.units.kind_of_label(place.unit).shared:
             yield from _check_sharing(case, workers, unit, place.size)
 
 
@@ -203,7 +202,7 @@ def _check_claims(case: Case, worker: Pod, place: Place | None) -> Iterator[Prob
 
 
 def _check_sharing(case: Case, workers: Sequence[Pod], unit: Unit, size: int) -> Iterator[Problem]:
-    """Yields a problem for each other job in a unit. Jobs that need a part of a node may share it."""
+    """Yields a problem for each other job in a unit, except if both jobs have blocks of one worker."""
     keys, uids = {worker.key for worker in workers}, {worker.uid for worker in workers}
     other_holders: dict[str, tuple[str, str]] = {}
     for node in unit.nodes:

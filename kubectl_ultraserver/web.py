@@ -18,6 +18,7 @@ from urllib.parse import parse_qs
 
 from kube.api import ApiError
 from kube.rest import decode
+from kubectl_ultraserver import messages
 from kubectl_ultraserver.proxy import ProxiedApi
 from kubectl_ultraserver.service import SERVICE_PATH, error_text
 
@@ -73,23 +74,17 @@ class _Handler(BaseHTTPRequestHandler):
         cookies = self.headers.get("Cookie", "").split(";")
         length = self.headers.get("Content-Length", "0" if self.command == "GET" else "")
         if self.headers.get_all("Host") != [self.server.host]:
-            self._reply(
-                HTTPStatus.FORBIDDEN, "this host name is not allowed: use the address that the command prints"
-            )
+            self._reply(HTTPStatus.FORBIDDEN, messages.OTHER_HOST)
         elif tokens:
             self._exchange(tokens[0])
         elif not any(_is_equal(cookie.strip(), self.server.cookie) for cookie in cookies):
-            self._reply(
-                HTTPStatus.FORBIDDEN, "open the address that kubectl ultraserver preview --web prints"
-            )
+            self._reply(HTTPStatus.FORBIDDEN, messages.NO_COOKIE)
         elif not PAGE_PATHS.fullmatch(path):
-            self._reply(HTTPStatus.NOT_FOUND, "there is no such page")
+            self._reply(HTTPStatus.NOT_FOUND, messages.NO_PAGE)
         elif not length:
-            self._reply(HTTPStatus.LENGTH_REQUIRED, "a body needs a Content-Length")
+            self._reply(HTTPStatus.LENGTH_REQUIRED, messages.NO_LENGTH)
         elif not (length.isdecimal() and int(length) <= MAX_BODY_BYTES):
-            self._reply(
-                HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has a length of at most {MAX_BODY_BYTES} bytes"
-            )
+            self._reply(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, messages.too_long(MAX_BODY_BYTES))
         else:
             self._pass_on(f"{SERVICE_PATH}{path}?{query}", self.rfile.read(int(length)))
 
@@ -97,10 +92,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _exchange(self, token: str) -> None:
         if not self.server.use_token(token):
-            self._reply(
-                HTTPStatus.FORBIDDEN,
-                "this address works only once: run kubectl ultraserver preview --web again",
-            )
+            self._reply(HTTPStatus.FORBIDDEN, messages.USED_ADDRESS)
             return
         cookie = f"{self.server.cookie}; Path=/; HttpOnly; SameSite=Strict"
         self._answer(HTTPStatus.SEE_OTHER, _RESPONSE_HEADERS | {"Location": "/", "Set-Cookie": cookie})
@@ -147,7 +139,7 @@ def serve(api: ProxiedApi, say: Callable[[str], object]) -> None:
             reply = api.pass_on(verb, f"{SERVICE_PATH}/", b"", {})
             if reply.status != HTTPStatus.OK:
                 raise ApiError(error_text(*decode(reply.status, reply.data)))
-        say(f"Open {web.url} in a browser; the address works once, and Ctrl-C ends the page.")
+        say(messages.open_page(web.url))
         # The call of a browser that runs in the terminal returns only when the user closes the browser.
         threading.Thread(target=webbrowser.open, args=(web.url,), daemon=True).start()
         web.serve_forever()

@@ -14,8 +14,8 @@ from kubectl_ultraserver.verify import misplaced_workers
 from placement.observe.model import COMPONENT
 
 _SUBJECT_KINDS = {"node": "node", "claim": "pod"}
-"""Maps the kind of a `Problem` to the kind of object that the finding names. All other faults are about an
-UltraServer."""
+"""Maps the kind of a `Problem` to the kind of object that the finding names. All other problems are about
+an UltraServer."""
 
 
 def why(case: Case) -> list[Finding]:
@@ -24,13 +24,15 @@ def why(case: Case) -> list[Finding]:
     The list is empty if all workers of the job have nodes and run.
     """
     if end_reason := case.end_reason():
-        return [Finding("job", case.reference.name, messages.ended(end_reason)), *explain_containers(case)]
+        text = messages.ended(end_reason)
+        return [Finding("ended", "job", case.reference.name, text), *explain_containers(case)]
     return [finding for explain in _EXPLANATIONS for finding in explain(case)]
 
 
 def _explain_misplaced(case: Case) -> Iterator[Finding]:
     for problem in misplaced_workers(case):
-        yield Finding(_SUBJECT_KINDS.get(problem.kind, "ultraserver"), problem.name, problem.text)
+        kind = _SUBJECT_KINDS.get(problem.kind, "ultraserver")
+        yield Finding(problem.kind, kind, problem.name, problem.text)
 
 
 def _explain_dead_nodes(case: Case) -> Iterator[Finding]:
@@ -46,48 +48,49 @@ def _explain_dead_nodes(case: Case) -> Iterator[Finding]:
         details = (messages.event(text_at(event, "reason"), text_at(event, "message")) for event in events)
         stopped_reason = why_stopped(case.lease, case.fleet.now)
         # The workers of a job usually have one choice; if not, `min` always gives the same text.
-        problem, remedy = (
-            messages.job_leaves_dead_nodes(dead_nodes, min(choices), stopped_reason),
-            messages.GET_PODS if stopped_reason else "",
-        )
-        yield Finding("program", COMPONENT, problem, tuple(details), remedy)
-        return
-    yield Finding("program", COMPONENT, messages.job_stays_on_dead_nodes(dead_nodes), (), messages.REPAIR)
+        problem = messages.job_leaves_dead_nodes(dead_nodes, min(choices), stopped_reason)
+        remedy = messages.GET_PODS if stopped_reason else ""
+        yield Finding("leaves-failed-nodes", "program", COMPONENT, problem, tuple(details), remedy)
+    else:
+        problem, remedy = messages.job_stays_on_dead_nodes(dead_nodes), messages.REPAIR
+        yield Finding("waits-for-failed-nodes", "program", COMPONENT, problem, (), remedy)
 
 
 def explain_unchanged(case: Case) -> Iterator[Finding]:
     """Yields a finding that says why the webhook added nothing to a job, if it added nothing."""
     if case.job and not case.is_changed:
-        why, remedy = _why_unchanged(case)
-        pods_have_additions = any(keys.ADDED_TO_POD in labels(pod, "annotations") for pod in case.pods)
-        yield Finding("webhook", NAME, messages.added_nothing(why, blocks=pods_have_additions), (), remedy)
+        code, why, remedy = _why_unchanged(case)
+        pods_changed = any(keys.ADDED_TO_POD in labels(pod, "annotations") for pod in case.pods)
+        problem = messages.added_nothing(why, pods_changed=pods_changed)
+        yield Finding(code, "webhook", NAME, problem, (), remedy)
 
 
-def _why_unchanged(case: Case) -> tuple[str, str]:
-    """Returns why the webhook added nothing, and what to do."""
+def _why_unchanged(case: Case) -> tuple[messages.Code, str, str]:
+    """Returns why the webhook added nothing, as a code and a text, and what to do."""
     namespace = case.namespace
     label = labels(case.namespace_object).get(keys.INJECT, "")
     if label in keys.OPT_OUT_VALUES:
-        return messages.opted_out(namespace, label), messages.opt_in(namespace)
+        return "namespace-opted-out", messages.opted_out(namespace, label), messages.opt_in(namespace)
     creation_time, preview_answer = time_of(metadata(case.job).get("creationTimestamp")), case.answer
     policy_text = messages.by_policy(preview_answer.get("policy"))
     if denials := preview_answer.get("denials"):
-        return messages.would_refuse(denials[0], policy_text), messages.RECREATE
+        return "table-refuses", messages.would_refuse(denials[0], policy_text), messages.RECREATE
     if preview_answer and not preview_answer["patch"]:
-        return messages.reason(preview_answer["reason"], policy_text), ""
+        return "nothing-to-add", messages.reason(preview_answer["reason"], policy_text), ""
     if case.registration is None:
-        return messages.not_sent(text_at(case.job, "kind")), messages.RECREATE
+        return "kind-not-sent", messages.not_sent(text_at(case.job, "kind")), messages.RECREATE
     registration_time = time_of(metadata(case.registration).get("creationTimestamp"))
     if creation_time and registration_time and creation_time < registration_time:
-        return messages.REGISTERED_LATER, messages.RECREATE
+        return "registered-later", messages.REGISTERED_LATER, messages.RECREATE
     write_times = (time_of(entry.get("time")) for entry in maps_at(case.rules, "metadata", "managedFields"))
     if creation_time and any(time and creation_time < time for time in write_times):
-        return messages.table_changed(would=bool(preview_answer)), messages.RECREATE
+        why = messages.table_changed(would_change=bool(preview_answer))
+        return "table-changed", why, messages.RECREATE
     policies = {text_at(hook, "failurePolicy") for hook in maps_at(case.registration, "webhooks")}
     why = messages.not_called(
-        policy_text, case.no_preview_reason, ignored="Ignore" in policies, asked=bool(preview_answer)
+        policy_text, case.no_preview_reason, may_fail="Ignore" in policies, would_change=bool(preview_answer)
     )
-    return why, messages.PODS_THEN_RECREATE
+    return "not-called", why, messages.PODS_THEN_RECREATE
 
 
 _EXPLANATIONS = (

@@ -57,7 +57,7 @@ def main() -> None:
 @main.command()
 @kubeconfig_option
 @option("--namespace", default=own_namespace, show_default="the pod's own", help="Namespace of the Lease.")
-@option("--lease", default=COMPONENT, help="Name of the Lease: its holder decides.")
+@option("--lease", default=COMPONENT, help="Name of the Lease; only its holder admits jobs.")
 @option(
     "--lease-seconds", type=click.IntRange(3), default=15, help="How long the Lease lasts without renewal."
 )
@@ -69,8 +69,8 @@ def main() -> None:
 )
 @seconds("--bound-seconds", default=120.0, help="Seconds until an admitted job that lacks nodes is evicted.")
 @seconds("--interval-seconds", default=10.0, help="Seconds between two decisions if nothing changes.")
-@seconds("--failed-seconds", default=60.0, help="Seconds for which a node fails before a job leaves it.")
-@seconds("--default-limit-seconds", default=86400.0, help="Time limit of jobs that have no time limit.")
+@seconds("--failed-seconds", default=60.0, help="Seconds after which a job leaves a failed node.")
+@seconds("--default-limit-seconds", default=86400.0, help="Assumed time limit of jobs that have none.")
 @option(
     "--rules",
     type=click.Path(path_type=Path),
@@ -99,7 +99,7 @@ def run(**options: Any) -> None:  # noqa: ANN401 - click passes what is named ab
     elector = Elector(api, options["namespace"], *lease, LABELS)
     messages_if_unserved = dict.fromkeys(READERS, messages.WITHOUT_CLAIMS)
     copies = tuple(
-        Mirror[Any](client, path, read, lambda: loop.wake(), unserved=messages_if_unserved.get(path, ""))  # noqa: PLW0108 - made below
+        Mirror[Any](client, path, read, lambda: loop.wake(), unserved=messages_if_unserved.get(path, ""))  # noqa: PLW0108 - `loop` is made below
         for client, (path, read) in zip(watch_clients, COLLECTIONS, strict=True)
     )
     tuning, reporter = Tuning(bound, default_limit, failed_after=failed), Reporter(api, options["identity"])
@@ -122,7 +122,7 @@ def run(**options: Any) -> None:  # noqa: ANN401 - click passes what is named ab
 
 @main.command("open")
 @click.argument("job", required=False)
-@click.option("--all", "everything", is_flag=True, help="Every job that waits.")
+@click.option("--all", "everything", is_flag=True, help="Admit every job that waits.")
 @kubeconfig_option
 def open_(job: str | None, everything: bool, kubeconfig: Path | None) -> None:  # noqa: FBT001 - a flag
     """In an emergency, admit JOB (namespace/name) now.
@@ -160,7 +160,7 @@ def replay_(file: Path, output: str) -> None:
     except (OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     try:
-        result = replay.described(replay.decided(snapshot))
+        result = replay.describe(replay.decision_for(snapshot))
     except Exception as error:
         say(traceback.format_exc(), err=True)
         raise click.ClickException(messages.no_decision(file, error)) from error

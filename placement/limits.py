@@ -1,13 +1,13 @@
-"""Limits of what the program reads of one pod and of the objects for its device claims, which users write.
+"""Limits for the fields of a pod and of its device claims, because users can write any number of values.
 
-The program stores the conditions of each pod and compares them with each node: the conditions of 10,000 Pods
+The program stores the conditions of each pod and compares them with each node. The conditions of 10,000 Pods
 with 200 parts each take 150 MB.
 """
 
 from typing import Final
 
-MOST_CONDITIONS: Final = 200  # parts of conditions: a value is one part, everything else is four parts
-MOST_TEXT: Final = 4096  # characters, for each of: all conditions, all labels, the anti-affinity
+MOST_CONDITIONS: Final = 200  # parts: a value is one part; a label, term, expression or toleration is four
+MOST_TEXT: Final = 4096  # characters of all conditions, of all labels, and of the anti-affinity, each
 MOST_APART: Final = 16  # anti-affinity terms; the guard denies pods with more terms
 MOST_APART_TEXT: Final = 1024  # characters of these terms if the pod has no placement annotation
 # Labels of a pod without a placement annotation. If it has more labels, only the `MARKS` are stored.

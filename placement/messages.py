@@ -39,8 +39,8 @@ STUCK: Final = (Reason.PODS, Reason.NODES, Reason.BUG)
 
 WITHOUT_NAMES: Final[Mapping[Reason, str]] = {
     Reason.BACKOFF: "admissions of jobs of its namespace failed, and the program waits",
-    Reason.GUARANTEE: "they are kept for other teams",
-    Reason.RESERVED: "they are reserved for an earlier job",
+    Reason.GUARANTEE: "such units are free, but kept for other teams",
+    Reason.RESERVED: "such units are free, but reserved for an earlier job",
     Reason.NODES: "other teams are guaranteed too many of the units that can be used",
     Reason.BUG: "a bug keeps the program from deciding on it",
 }
@@ -73,21 +73,19 @@ FAULTS: Final[Mapping[str, str]] = {
         "its node selector, node affinity and tolerations have {} parts of {} characters: "
         f"at most {MOST_CONDITIONS} parts of {MOST_TEXT} characters are compared"
     ),
-    "annotations": f"its annotations have {{}} bytes: at most {MOST_ANNOTATIONS}, so that its unit has room",
+    "annotations": f"its annotations have {{}} bytes: at most {MOST_ANNOTATIONS} are supported",
     "labels": f"its labels have {{}} characters: at most {MOST_TEXT} are supported",
     "claims": f"it has {{}} resourceClaims: at most {MOST_CLAIMS} are supported",
     # The device claims of the Pod cannot be read, or cost too much to compare.
-    "lost": "claims cannot be followed: {}",
-    "shared": (
-        "claim {} is one for all pods that name it: use a resourceClaimTemplateName, so that each has its own"
-    ),
+    "lost": "device claims cannot be watched: {}",
+    "shared": "claim {} is shared by its pods: use a resourceClaimTemplateName, so that each pod has its own",
     "unmade": "no claim was created from {} yet: see the pod's Events",
     "of": "{}: {}",
     "class": "{}: there is no DeviceClass {}",
     "mode": "{} has ultraserverMode {}, and the job has node config {}: use one number in both",
-    "asks": "its claims have {} requests for devices: at most {} are compared; use counts",
+    "asks": "its claims have {} requests for devices: at most {} are compared; use the field count",
     "requests": f"it has {{}} requests and comparisons: at most {MOST_COMPARED} are supported",
-    "choices": "its request {} has firstAvailable: use exactly",
+    "choices": "its request {} has the field firstAvailable: use the field exactly",
     "selector": (
         "its selector {!r} is not supported: use only comparisons with ==, joined by &&, "
         f"up to {MOST_COMPARED}"
@@ -116,19 +114,19 @@ other_gate: Final = "{} waits for another gate as well: {}".format
 no_devices: Final = f"{{}} claims no Neuron devices: create the job with {INJECT}: false".format
 NO_WORKERS: Final = "none of its workers exists yet"
 missing: Final = "{} of {} workers exist".format
-high_number: Final = "{} has number {}, but the job was admitted with {} workers".format
+high_number: Final = f"{{}} has number {{}}, but annotation {PLACE} has {{}} workers".format
 same_number: Final = "{} and {} have the same number {}".format
 partial_unit: Final = "{} workers do not fill units of {} nodes".format
 many_terms: Final = "its workers have {} anti-affinity terms: at most {} are supported".format
 repels_itself: Final = "its workers' required anti-affinity on {} selects these workers: remove it".format
 many_demands: Final = "its workers need {} different kinds of node: at most {} are supported".format
 many_conditions: Final = (
-    "waiting jobs of {} have {} conditions on nodes, and it has {} more: at most {} are compared at a "
+    "waiting jobs of {} have {} conditions on nodes, and this job has {} more: at most {} are compared at a "
     "time; use fewer, or wait until earlier jobs start"
 ).format
 same_pin: Final = "blocks {} and {} are both pinned to {}".format
 crowded: Final = "{} needs a node in {}, where its block is: {}".format
-too_few_nodes: Final = "only {} of its nodes are not used by the block".format
+too_few_nodes: Final = "only {} nodes of the unit are left".format
 
 
 def unlike(sizes: Sequence[tuple[int, int]]) -> str:
@@ -162,7 +160,7 @@ cannot_move: Final = "{}; cannot move yet: {}".format
 ENDING: Final = "its deleted pods have not ended yet"
 LAUNCHER_FIRST: Final = "its launcher is deleted first"
 launcher_again: Final = (
-    f"its launcher was deleted {{}} times, and is there again without the gate {GATE}"
+    f"its launcher was deleted {{}} times, and was recreated without the gate {GATE}"
 ).format
 preempted_by: Final = "preempted by {}, which has a higher priority".format
 preempts: Final = "preempts {}, which has a lower priority".format
@@ -272,11 +270,11 @@ long_name: Final = "a name has at most {} characters".format
 # ---- The commands `open` and `replay` ----------------------------------------------------------------------
 
 ONE_OR_ALL: Final = "name one job as namespace/name, or use --all"
-INCOMPLETE_SNAPSHOT: Final = "note: the snapshot lacks pods or claims that its user could not list"
+INCOMPLETE_SNAPSHOT: Final = "note: the snapshot lacks pods or claims that its creator could not list"
 _RETAKE: Final = "take a snapshot with `kubectl ultraserver snapshot`, and do not change it"
 not_admitted: Final = "{} pods were not admitted".format
 large_snapshot: Final = f"{{}}: has more than {{}} MiB: {_RETAKE}".format
-no_decision: Final = "{}: no decision: a bug, or the file was changed: {}".format
+no_decision: Final = "{}: no decision is possible, because of a bug or a changed file: {}".format
 other_release: Final = "note: the snapshot was taken with release {}".format
 
 
@@ -286,7 +284,7 @@ def admitted_by_hand(pod: str, job: str, why: str) -> str:
 
 
 def none_waits(job: str | None) -> str:
-    return f"no pod waits for {job}" if job else "no pod waits"
+    return f"no pod of {job} waits" if job else "no pod waits"
 
 
 def invalid_snapshot(path: object, field: str, value: str, error: str, more: int) -> str:

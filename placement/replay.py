@@ -18,7 +18,7 @@ from placement.decide.decide import Scene
 from placement.decide.plan import Decision, Tuning
 from placement.decide.topology import Topology
 from placement.observe.inventory import Inventory
-from placement.observe.model import EndedWorker, JobKey, Pod, shared
+from placement.observe.model import EndedWorker, JobKey, Pod, intern
 from placement.observe.read import apart_of
 from placement.snapshot import Snapshot
 
@@ -49,12 +49,12 @@ def read(path: Path) -> Snapshot:
 
 
 def _shared(pod: Pod) -> Pod:
-    """Returns a pod that shares equal demands and terms with other pods, as decisions expect."""
+    """Returns a pod with the shared objects of its demand and terms: decisions compare them by identity."""
     apart = tuple(apart_of(term.key, term.labels, term.namespaces, term.spaces) for term in pod.apart)
-    return replace(pod, demand=shared(pod.demand), apart=apart)
+    return replace(pod, demand=intern(pod.demand), apart=apart)
 
 
-def decided(snapshot: Snapshot) -> Decision:
+def decision_for(snapshot: Snapshot) -> Decision:
     """Returns the decision for a snapshot, without a memory and with the default settings."""
     inventory = Inventory({}, dict(snapshot.classes), dict(snapshot.claims))
     pods: tuple[Pod | EndedWorker, ...] = (*snapshot.pods, *snapshot.ended)
@@ -62,7 +62,7 @@ def decided(snapshot: Snapshot) -> Decision:
     return Scene(Topology(snapshot.nodes), pods, snapshot.taken, tuning, inventory=inventory).decision()
 
 
-def described(decision: Decision) -> dict[str, Any]:
+def describe(decision: Decision) -> dict[str, Any]:
     """Returns a decision as JSON: first a sentence, then the jobs in order."""
     admissions, waits, deletions = decision.admissions, decision.waiting, decision.deletions
     return {
@@ -86,7 +86,7 @@ def _entry(job: JobKey, text: str, **fields: str) -> dict[str, str]:
 
 
 def lines(result: Mapping[str, Any]) -> Iterator[str]:
-    """Yields the lines that show a described decision to people."""
+    """Yields the lines that show people the result of `describe`."""
     yield f"{result['text']}."
     for kind in list(result)[1:]:
         for entry in result[kind]:

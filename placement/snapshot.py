@@ -43,27 +43,25 @@ class Snapshot:
 def as_json(snapshot: Snapshot, *, hidden: bool = False) -> Any:  # noqa: ANN401 - JSON
     """Returns a snapshot as JSON, without the labels that no decision reads.
 
-    If names are hidden, numbers replace all names and label values, except numbers that node affinity
-    compares. Equal names stay equal, the order of names stays the same, and a pod's name keeps the number at
-    its end, because decisions depend on these.
+    If ``hidden``, numbers replace all names and label values, except label values that node affinity compares
+    as numbers. Equal names stay equal, names keep their order, and a pod's name keeps the number at its end,
+    because decisions depend on these facts.
     """
-    selected = _selected(snapshot)
+    reduced = _without_unread_labels(snapshot)
     if not hidden:
-        return _plain(selected, str)
-    namespaces = {pod.namespace for pod in selected.pods} | {
-        namespace for (namespace, _), _ in selected.claims
-    }
-    selected = replace(selected, units=_resolved(selected.units, namespaces))
-    public = _PUBLIC | _compared(selected)
+        return _json_of(reduced, str)
+    namespaces = {pod.namespace for pod in reduced.pods} | {namespace for (namespace, _), _ in reduced.claims}
+    reduced = replace(reduced, units=_without_globs(reduced.units, namespaces))
+    public = _PUBLIC | _compared_numbers(reduced)
     names: dict[str, str] = {}
-    _plain(selected, lambda name: names.setdefault(name, ""))
+    _json_of(reduced, lambda name: names.setdefault(name, ""))
     width = len(str(len(names)))
     for number, name in enumerate(sorted(names)):
         names[name] = name if name in public else f"n{number:0{width}}"
-    return _plain(selected, names.__getitem__)
+    return _json_of(reduced, names.__getitem__)
 
 
-def _selected(snapshot: Snapshot) -> Snapshot:
+def _without_unread_labels(snapshot: Snapshot) -> Snapshot:
     """Returns a snapshot with only the labels that its pods select, and the labels of units."""
     node_keys, pod_keys = {*snapshot.units.kinds, *NODE_IDS.values()}, {HIDDEN, *MARKS}
     for pod in snapshot.pods:
@@ -80,7 +78,7 @@ def _selected(snapshot: Snapshot) -> Snapshot:
     return replace(snapshot, nodes=nodes, pods=pods)
 
 
-def _compared(snapshot: Snapshot) -> set[str]:
+def _compared_numbers(snapshot: Snapshot) -> set[str]:
     """Returns the numbers that node affinity compares by their size."""
     demands = {pod.demand for pod in snapshot.pods}
     items = [item for demand in demands for term in demand.terms or () for item in term.labels]
@@ -91,7 +89,7 @@ def _compared(snapshot: Snapshot) -> set[str]:
     return {value for value in values if INTEGER.fullmatch(value)}
 
 
-def _resolved(units: UnitSettings, namespaces: Collection[str]) -> UnitSettings:
+def _without_globs(units: UnitSettings, namespaces: Collection[str]) -> UnitSettings:
     """Returns units whose guarantees have namespaces in place of globs, because globs match no hidden name.
 
     A guarantee that applies to no namespace keeps one glob, which is then hidden as a name.
@@ -103,7 +101,7 @@ def _resolved(units: UnitSettings, namespaces: Collection[str]) -> UnitSettings:
     return replace(units, guarantees=tuple(guarantees))
 
 
-def _plain(value: Any, rename: Callable[[str], str]) -> Any:  # noqa: ANN401 - JSON of any shape
+def _json_of(value: Any, rename: Callable[[str], str]) -> Any:  # noqa: ANN401 - JSON of any shape
     """Returns a value as JSON; ``rename`` returns the replacement of each name."""
     if isinstance(value, str):
         return rename(value)
@@ -112,17 +110,17 @@ def _plain(value: Any, rename: Callable[[str], str]) -> Any:  # noqa: ANN401 - J
     if isinstance(value, timedelta):
         return f"PT{value.total_seconds()}S"
     if isinstance(value, Mapping):
-        return {key: _plain(item, rename) for key, item in value.items()}
+        return {key: _json_of(item, rename) for key, item in value.items()}
     if is_dataclass(value):
-        return {field.name: _field(value, field.name, rename) for field in fields(value) if field.init}
+        return {item.name: _json_of_field(value, item.name, rename) for item in fields(value) if item.init}
     if names := getattr(value, "_fields", ()):
-        return {field: _field(value, field, rename) for field in names}
+        return {field: _json_of_field(value, field, rename) for field in names}
     if isinstance(value, frozenset):
-        return sorted((_plain(item, rename) for item in value), key=str)
-    return [_plain(item, rename) for item in value] if isinstance(value, tuple) else value
+        return sorted((_json_of(item, rename) for item in value), key=str)
+    return [_json_of(item, rename) for item in value] if isinstance(value, tuple) else value
 
 
-def _field(value: object, field: str, rename: Callable[[str], str]) -> Any:  # noqa: ANN401 - JSON of any shape
+def _json_of_field(value: object, field: str, rename: Callable[[str], str]) -> Any:  # noqa: ANN401 - JSON of any shape
     """Returns a field as JSON. In some fields, names are parts of a text."""
     item = getattr(value, field)
     match value, field:
@@ -134,7 +132,7 @@ def _field(value: object, field: str, rename: Callable[[str], str]) -> Any:  # n
         case Guarantee(), "unit":
             return item
         case _ if field in NAMELESS_FIELDS:
-            return _plain(item, str)
+            return _json_of(item, str)
         case Pod(), "name":
             # The whole name is replaced, so that the order stays: `a-1-1` sorts before `a-2`.
             hidden, (_, dash, number) = rename(item), item.rpartition("-")
@@ -144,5 +142,5 @@ def _field(value: object, field: str, rename: Callable[[str], str]) -> Any:  # n
         case Pod(), "gates":
             return [gate if gate == GATE else rename(gate) for gate in item]
         case _, "fault" if item:
-            return [item[0], *_plain(item[1:], rename)]
-    return _plain(item, rename)
+            return [item[0], *_json_of(item[1:], rename)]
+    return _json_of(item, rename)

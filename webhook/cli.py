@@ -19,22 +19,23 @@ from common.texts import did_you_mean, fold, printable
 from webhook import limits
 from webhook.documents import Document, DocumentError, dump_yaml, expand_lists, read_documents
 from webhook.preview.formats import FAILURES, FORMATS, PIPELINES, WITHOUT_PODS, Case, case_of, unreadable_case
+from webhook.preview.messages import NO_OBJECTS
 from webhook.preview.report import Preview
-from webhook.preview.run import NO_OBJECTS, preview
+from webhook.preview.run import preview
 from webhook.preview.text import as_diff, details, headline, row, totals
 from webhook.rules.convert import convert_table, find_removed_rules
-from webhook.rules.draft import Draft, with_off
+from webhook.rules.draft import Draft, with_off_text
 from webhook.rules.explain import explain_key
 from webhook.rules.lint import doubtful_rows
 from webhook.rules.lint_policies import policy_notes
 from webhook.rules.lint_rules import unsupported_configs
 from webhook.rules.load import build, draft_of, installed_draft, load_installed, packaged_draft
 from webhook.rules.problems import Problem, TableError
-from webhook.rules.schema import bundled
+from webhook.rules.schema import published_schema
 from webhook.rules.show import overview, rows_as_yaml
 from webhook.ruletests.cases import CasesError, cases_of
 from webhook.ruletests.folder import read_files, replace_file, write_snapshots
-from webhook.ruletests.run import as_junit, as_text, never_fired, outdated, run
+from webhook.ruletests.run import as_junit, as_text, new_snapshots, run, unfired_rules
 from webhook.settings import ENVIRONMENT, serve_options, serve_preview_options, table_options
 
 SAME, DIFFERENT, FAILED = 0, 1, 2
@@ -135,7 +136,7 @@ def completion(shell: str) -> None:
 )
 @click.option("-R", "--recursive", is_flag=True, help="Also preview files in subdirectories.")
 @click.option(
-    "-n", "--namespace", type=namespace, help="Namespace of documents; a document with another is refused."
+    "-n", "--namespace", type=namespace, help="Namespace of documents; one with another namespace is refused."
 )
 @click.option(
     "-o", "--output", "form", type=click.Choice([*FORMATS, *PIPELINES]), default="diff", show_default=True
@@ -179,7 +180,7 @@ def preview_command(  # noqa: PLR0913 - the options of the command
         if options["old"]:
             source, text = read_text(options["old"], options["old"])
             options["old"] = read_documents(text, source)
-        options |= {"most_pods": limits.PODS_OF_ALL, "report_progress": partial(say, err=True)}
+        options |= {"max_pods": limits.PODS_OF_ALL, "report_progress": partial(say, err=True)}
         previews = preview(table, documents, now=time.time(), **options)
     except TableError as error:
         places = (
@@ -296,7 +297,7 @@ def show(name: str | None, form: str, rules: tuple[Path, ...], *, placement: boo
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
         say(overview(table, width), nl=False)
     else:
-        say(dump_yaml(with_off(draft.raw)), nl=False)
+        say(dump_yaml(with_off_text(draft.raw)), nl=False)
 
 
 def _unknown_row_message(draft: Draft, name: str) -> str:
@@ -331,7 +332,7 @@ def test_command(
     table = load_installed(_table_path(rules, placement=placement), placement=placement)
     results = run(table, cases_of(read_files(folder), str(folder)))
     if update:
-        write_snapshots(folder, outdated(results))
+        write_snapshots(folder, new_snapshots(results))
         results = run(table, cases_of(read_files(folder), str(folder)))
     if junit:
         if junit.exists() and not junit.is_file():  # /dev/stdout, a pipe
@@ -341,8 +342,8 @@ def test_command(
         else:
             replace_file(junit, as_junit(results))
     say(as_text(results))
-    # The package has cases for the packaged rules that the table does not change.
-    idle_rules = never_fired(table, results, load_installed() if rules else None)
+    # Packaged rules that the table does not change have cases in the project's own tests.
+    idle_rules = unfired_rules(table, results, load_installed() if rules else None)
     message = f"every rule of {'your' if rules else 'the'} table fired"
     say(fold(f"never fired: {', '.join(idle_rules)}") if idle_rules else message)
     sys.exit(1 if any(result.differences for result in results) else 0)
@@ -370,7 +371,7 @@ def convert(file: Path) -> None:
 @rules.command()
 def schema() -> None:
     """Print the JSON Schema of rule tables, for editors."""
-    say(json.dumps(bundled(), indent=2))
+    say(json.dumps(published_schema(), indent=2))
 
 
 def _table_path(rules: tuple[Path, ...], *, placement: bool) -> Path | None:

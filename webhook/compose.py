@@ -142,7 +142,7 @@ def keep_fresh(refresh: Callable[[], object]) -> NoReturn:
 
 def _configure_logs(form: str, level: str) -> dict[str, Any]:
     """Configures logging; returns gunicorn's logging settings."""
-    # If the configuration does not have its logger, gunicorn adds its own handlers.
+    # If the configuration does not have gunicorn's logger, gunicorn adds its own handlers.
     logger = {"handlers": ["stderr"], "level": level.upper(), "propagate": False}
     log_config = logs.config(form, level, {"gunicorn.error": logger})
     logging.config.dictConfig(log_config)

@@ -109,15 +109,15 @@ class Metrics(Collector):
         )
 
     def _policies(self) -> Iterator[Metric]:
-        ends = [row.until for row in self._state.table.policies if row.until]
+        end_times = [row.until for row in self._state.table.policies if row.until]
         now = time.time()
         yield GaugeMetricFamily(
             f"{PREFIX}_policies_ended",
             "Policies whose `until` is past, which have no effect.",
-            value=sum(end <= now for end in ends),
+            value=sum(end <= now for end in end_times),
         )
         yield GaugeMetricFamily(
             f"{PREFIX}_policy_until_timestamp_seconds",
             "The next `until` of a policy as Unix time; infinite if no policy has one.",
-            value=min((end for end in ends if end > now), default=inf),
+            value=min((end for end in end_times if end > now), default=inf),
         )

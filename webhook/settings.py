@@ -72,7 +72,7 @@ serve_preview_options = options(
         "allowed_hosts",
         multiple=True,
         metavar="NAME",
-        help="Host name in requests, in addition to IP addresses and localhost; *.NAME permits subdomains.",
+        help="Allow requests to this host name, as to IP addresses and localhost; *.NAME allows subdomains.",
     ),
     click.option("--fit", metavar="URL", help="Address of the placement program, which answers /v1/fit."),
     RULES,

@@ -26,7 +26,7 @@ class CurrentState:
         return self.tables.table()
 
     def problems(self) -> dict[str, str]:
-        """Returns why the files of ``table`` and ``certificate`` cannot be used, or empty texts."""
+        """Returns why the files of ``table`` and ``certificate`` cannot be used; empty texts if they can."""
         return {"table": self.tables.watched.problem, "certificate": self.tls.watched.problem}
 
     def refresh(self, load: Callable[[TableTexts], Table] = table_of) -> None:

@@ -1,6 +1,7 @@
 """Reads the objects that the checks need, and runs the checks."""
 
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib.metadata import version
@@ -13,7 +14,8 @@ from contract.keys import INJECT, OPT_OUT_VALUES
 from contract.place import Placer
 from kube.api import ApiError, ForbiddenError, Object
 from kubectl_ultraserver.check import cluster, installed
-from kubectl_ultraserver.check.line import FAIL, PASS, WARN, DeployedProgram, Line, deployed_program
+from kubectl_ultraserver.check.line import FAIL, WARN, DeployedProgram, Line, deployed_program
+from kubectl_ultraserver.check.messages import NO_CONFIGMAP, line
 from kubectl_ultraserver.findings import Case
 from kubectl_ultraserver.fleet import Fleet
 from kubectl_ultraserver.listing import HOOKS_PATH, LEASE_PATH, RULES_PATH, Lister
@@ -62,7 +64,7 @@ class Gatherer(Lister):
         return at(self.api.create(f"/apis/{version}/{kind.lower()}s", review), "status", "allowed") is True
 
     def dry_run(self, path: str, document: Object) -> tuple[Object, str]:
-        """Creates an object as a dry run; returns it as it would be stored, and why it would be refused."""
+        """Creates an object as a dry run. Returns the object to store, and the reason if it is refused."""
         try:
             return self.api.create(f"{path}?dryRun=All", document), ""
         except ApiError as error:
@@ -77,11 +79,11 @@ class Gatherer(Lister):
 
     @cached_property
     def kinds(self) -> set[str]:
-        """The kinds of job in the rule table that are served, as ``GROUP/VERSION/RESOURCE``."""
+        """The served resources of the rule table's kinds of job, as ``GROUP/VERSION/RESOURCE``."""
         return {f"{version}/{resource}" for version, resource in self._resources("")}
 
     def operator_accounts(self, kinds: Collection[str]) -> dict[str, bool]:
-        """Returns the accounts of these kinds' operators, and whether each is bound for the guard."""
+        """Returns, for the account of each operator of these kinds, whether the guard accepts its pods."""
         verbs = {name: verb for kind, (name, verb) in cluster.OPERATORS.items() if kind in kinds}
         right, accounts = {"group": "ultraserver-webhook.io", "resource": "jobidentities"}, dict[str, bool]()
         for operator in (item for item in self.programs if item.name in verbs):
@@ -90,9 +92,9 @@ class Gatherer(Lister):
         return accounts
 
     @cached_property
-    def replicas(self) -> installed.ReplicaAnswers:
+    def readyz_answers(self) -> installed.ReadyzAnswers:
         """The answer of each serving pod's ``/readyz``, through the API server's proxy."""
-        answers: installed.ReplicaAnswers = {}
+        answers: installed.ReadyzAnswers = {}
         pods = self.items(f"{HOME_PATH}/pods")
         for pod in (pod for pod in pods if text_at(pod, "status", "phase") == "Running"):
             containers = maps_at(pod, "spec", "containers")
@@ -118,7 +120,7 @@ Check = Callable[[Gatherer], Iterator[Line]]
 
 
 def _certificates(gatherer: Gatherer) -> Iterator[Line]:
-    return installed.certificates(gatherer.replicas, datetime.now(UTC))
+    return installed.certificates(gatherer.readyz_answers, datetime.now(UTC))
 
 
 def _registrations(gatherer: Gatherer) -> Iterator[Line]:
@@ -130,9 +132,8 @@ def _registrations(gatherer: Gatherer) -> Iterator[Line]:
 
 
 def _left_out(gatherer: Gatherer) -> Iterator[Line]:
-    return installed.left_out(
-        gatherer.registrations[MUTATING], gatherer.kinds, [*gatherer.items("/api/v1/namespaces")]
-    )
+    namespaces = [*gatherer.items("/api/v1/namespaces")]
+    return installed.left_out(gatherer.registrations[MUTATING], gatherer.kinds, namespaces)
 
 
 def _tables(gatherer: Gatherer) -> Iterator[Line]:
@@ -141,30 +142,21 @@ def _tables(gatherer: Gatherer) -> Iterator[Line]:
         state = service_state(gatherer.api)
     except UnavailableError as error:
         unavailable = str(error)
-    problem = text_at(state, "problem") if gatherer.api.get(RULES_PATH) else "it does not exist"
+    problem = text_at(state, "problem") if gatherer.api.get(RULES_PATH) else NO_CONFIGMAP
     yield from installed.previews(state, unavailable, version("ultraserver-webhook"))
-    yield from installed.tables(gatherer.replicas, text_at(state, "table"), problem)
+    yield from installed.tables(gatherer.readyz_answers, text_at(state, "table"), problem)
 
 
 def _job(gatherer: Gatherer) -> Iterator[Line]:
     if cluster.MPIJOBS not in gatherer.kinds:
-        return iter(
-            [Line(WARN, "the API server has no MPIJobs", "install mpi-operator", cluster.REQUIREMENTS)]
-        )
+        return iter([line(WARN, "no-mpijobs", kind=cluster.MPIJOBS)])
     scope = f"/namespaces/{gatherer.namespace}"
     stored, refusal = gatherer.dry_run(f"/apis/kubeflow.org/v2beta1{scope}/mpijobs", TRIAL_JOB)
-    empty_fleet = Fleet(Topology(()), ())  # the job of a dry run has no pods
+    fleet = Fleet(Topology(()), ())  # empty, because the job of a dry run has no pods
     namespace, rules = gatherer.api.get(f"/api/v1{scope}") or {}, gatherer.api.get(RULES_PATH)
     reference, registration = JobReference("mpijob", name_of(TRIAL_JOB)), gatherer.registrations[MUTATING]
     case = Case(
-        reference,
-        gatherer.namespace,
-        stored,
-        (),
-        empty_fleet,
-        namespace,
-        registration=registration,
-        rules=rules,
+        reference, gatherer.namespace, stored, (), fleet, namespace, registration=registration, rules=rules
     )
     case = gatherer.with_preview(case, TRIAL_JOB)
     expected = bool(case.answer.get("patch")) and labels(namespace).get(INJECT) not in OPT_OUT_VALUES
@@ -183,21 +175,16 @@ def _levels(gatherer: Gatherer) -> Iterator[Line]:
     if not gatherer.kueue_api:
         return iter(())
     topologies = gatherer.items(f"{gatherer.kueue_api}/topologies")
-    levels = {
-        text_at(level, "nodeLabel")
-        for topology in topologies
-        for level in maps_at(topology, "spec", "levels")
-    }
-    return installed.levels(gatherer.table.levels, levels)
+    levels = [level for topology in topologies for level in maps_at(topology, "spec", "levels")]
+    return installed.levels(gatherer.table.levels, {text_at(level, "nodeLabel") for level in levels})
 
 
 def _guard(gatherer: Gatherer) -> Iterator[Line]:
     path = f"{ADMISSION_PATH}/validatingadmissionpolic"
     policies, bindings = [*gatherer.items(f"{path}ies")], [*gatherer.items(f"{path}ybindings")]
-    placement = any(program.where == f"{NAME}/{COMPONENT}" for program in gatherer.programs)
-    return installed.guard(
-        policies, bindings, gatherer.operator_accounts(gatherer.kinds), placement=placement
-    )
+    placement = any(program.deployment == f"{NAME}/{COMPONENT}" for program in gatherer.programs)
+    accounts = gatherer.operator_accounts(gatherer.kinds)
+    return installed.guard(policies, bindings, accounts, placement=placement)
 
 
 def _pods(gatherer: Gatherer) -> Iterator[Line]:
@@ -228,14 +215,12 @@ CHECKS_AFTER: Final = {check.__name__.strip("_").replace("_", " "): check for ch
 
 
 def run_checks(gatherer: Gatherer, *, pre: bool) -> Iterator[Line]:
-    """Yields each result as soon as it is known; with ``pre``, of the checks before an installation."""
+    """Yields each result as soon as it is known. ``pre`` selects the checks before an installation."""
     for name, check in (CLUSTER_CHECKS | (CHECKS_BEFORE if pre else CHECKS_AFTER)).items():
         try:
             lines = [*check(gatherer)]
         except (ForbiddenError, UnavailableError) as error:
-            lines = [Line(WARN, f"not checked: {error}", "check as an administrator", "kubectl.md#check")]
+            lines = [line(WARN, "not-checked", why=error)]
         except ApiError as error:
-            lines = [Line(FAIL, str(error), "does the API server answer?", "kubectl.md#check")]
-        for line in lines:
-            hint = ("", "") if line.status is PASS else (line.remedy, f"docs/{line.link}")
-            yield Line(line.status, line.text, *hint, name)
+            lines = [line(FAIL, "not-read", why=error)]
+        yield from (replace(result, check=name) for result in lines)

@@ -9,10 +9,10 @@ from typing import Final
 
 from common.texts import printable
 from common.times import time_of
-from contract.keys import ADDED, INJECT
+from contract.keys import ADDED
 from kube.api import Object
-from kubectl_ultraserver.check.cluster import REQUIREMENTS
 from kubectl_ultraserver.check.line import FAIL, PASS, WARN, Line, deployed_program
+from kubectl_ultraserver.check.messages import WEBHOOK_LOGS, line
 from kubectl_ultraserver.findings import Case
 from kubectl_ultraserver.messages import join_names
 from kubectl_ultraserver.objects import (
@@ -41,9 +41,8 @@ ACCOUNT_POLICIES: Final = frozenset({f"{NAME}-guard-pods", f"{COMPONENT}-account
 """The policies that limit what the account of whole-job admission may do to Pods."""
 SYSTEM_NAMESPACES: Final = frozenset({"kube-system", "kube-public", "kube-node-lease", NAME})
 """The namespaces that every installation excludes."""
-LOGS: Final = f"kubectl -n {NAME} logs deployment/"
-ReplicaAnswers = dict[str, "Object | str"]
-"""For each serving pod, its answer at ``/readyz``, or why it does not answer."""
+ReadyzAnswers = dict[str, "Object | str"]
+"""For each serving pod, its answer at ``/readyz``, or the reason why it does not answer."""
 
 
 def pods(deployments: Sequence[Object], pods: Sequence[Object]) -> Iterator[Line]:
@@ -54,21 +53,15 @@ def pods(deployments: Sequence[Object], pods: Sequence[Object]) -> Iterator[Line
             if text_at(container, "state", "waiting", "reason") in PULL_ERRORS:
                 names_by_image[text_at(container, "image")].append(name_of(pod))
     for image, names in names_by_image.items():
-        registry = "" if "/" in image else ", which names no registry,"
-        remedy = "push it to a registry that the nodes can pull from, and install with its name there"
-        text = f"image {image}{registry} cannot be pulled: {join_names(names)}"
-        yield Line(FAIL, text, remedy, "install.md#a-registry-of-your-own")
+        note = "" if "/" in image else ", which names no registry,"
+        yield line(FAIL, "image", image=image, note=note, names=join_names(names))
     if not any(name_of(raw) == NAME for raw in deployments):
-        yield Line(FAIL, f"there is no Deployment {NAME}/{NAME}", "install it", "install.md#install")
+        yield line(FAIL, "no-deployment")
     for raw in deployments:
-        summary, why = deployed_program(raw), "; ".join(dict.fromkeys(_reasons(raw, pods)))
-        status = PASS if summary.ready >= summary.wanted > 0 else WARN if summary.ready else FAIL
-        text = (
-            f"{name_of(raw)} has {summary.ready} of {summary.wanted} pods ready, with image {summary.image}"
-        )
-        remedy = f"kubectl -n {NAME} describe pods; {LOGS}{name_of(raw)}"
-        text += f": {why}" if why and status is not PASS else ""
-        yield Line(status, text, remedy, "operations.md#when-the-server-is-down")
+        program, why = deployed_program(raw), "; ".join(dict.fromkeys(_reasons(raw, pods)))
+        status = PASS if program.ready >= program.wanted > 0 else WARN if program.ready else FAIL
+        why = f": {why}" if why and status is not PASS else ""
+        yield line(status, "deployment", **program._asdict() | {"name": name_of(raw), "why": why})
 
 
 def _reasons(deployment: Object, pods: Sequence[Object]) -> Iterator[str]:
@@ -93,63 +86,53 @@ def authorities(bundle: str) -> set[bytes]:
     return set(context.get_ca_certs(binary_form=True))
 
 
-def certificates(replicas: ReplicaAnswers, now: datetime) -> Iterator[Line]:
+def certificates(answers: ReadyzAnswers, now: datetime) -> Iterator[Line]:
     """Yields how long the certificates of the replicas are valid. No certificate outlives its authority."""
-    for pod, answer in replicas.items():
+    for pod, answer in answers.items():
         if end := time_of(at(answer, "certificate")):
             days = (end - now).days
-            validity = f"is valid for {days} days" if end > now else f"ended on {end:%Y-%m-%d}"
             status = FAIL if end <= now else WARN if days < MIN_DAYS else PASS
-            text = f"the certificate of {pod} {validity}"
-            yield Line(status, text, f"{LOGS}{NAME}-certs", "operations.md#the-certificate")
+            code = "certificate-ended" if status is FAIL else "certificate"
+            yield line(status, code, pod=pod, days=days, end=end)
 
 
 def previews(state: Object, problem: str, own_release: str) -> Iterator[Line]:
     """Yields whether the preview service answers, and has the release of the plugin."""
-    release = text_at(state, "version")
-    text = problem or f"the installation is {release or 'older than 0.3'}, this plugin is {own_release}"
-    remedy = "jobs are placed without it; preview, why and check show less" if problem else "use one release"
-    yield Line(PASS if release == own_release else WARN, text, remedy, "preview.md#in-a-cluster")
-
-
-def tables(replicas: ReplicaAnswers, revision: str, problem: str) -> Iterator[Line]:
-    """Yields the table's problem, if it has one, and whether all replicas use the preview service's table."""
-    link = "operations.md#the-rule-table"
+    release = text_at(state, "version") or "older than 0.3"
     if problem:
-        yield Line(FAIL, f"the ConfigMap {NAME}-rules: {problem}", "correct or restore it", link)
-    if not replicas:
-        yield Line(FAIL, "no replica runs", f"kubectl -n {NAME} get pods", link)
-    for pod, answer in replicas.items():
+        yield line(WARN, "no-preview-service", why=problem)
+    else:
+        yield line(PASS if release == own_release else WARN, "release", release=release, own=own_release)
+
+
+def tables(answers: ReadyzAnswers, revision: str, problem: str) -> Iterator[Line]:
+    """Yields the table's problem, if it has one, and whether all replicas use the preview service's table."""
+    if problem:
+        yield line(FAIL, "rule-table", why=problem)
+    if not answers:
+        yield line(FAIL, "no-replica")
+    other = f"; the preview service uses {revision}" if revision else ""
+    for pod, answer in answers.items():
         if isinstance(answer, str):
-            remedy = "let API servers reach port 8443 of pods: a security group, perhaps"
-            yield Line(FAIL, f"{pod} did not answer: {printable(answer, 200)}", remedy, REQUIREMENTS)
+            yield line(FAIL, "replica-without-answer", pod=pod, why=printable(answer, 200))
         elif answer.get("problem"):
-            yield Line(FAIL, f"{pod}: {printable(text_at(answer, 'problem'), 200)}", f"{LOGS}{NAME}", link)
+            yield line(FAIL, "replica-problem", pod=pod, why=printable(text_at(answer, "problem"), 200))
         else:
-            table = answer.get("table")
-            difference = f"; the preview service uses {revision}" if revision else ""
-            text = f"{pod} uses table {table}{difference}"
-            remedy = "a change reaches the pods within two minutes: check again"
-            yield Line(PASS if revision in ("", table) else WARN, text, remedy, link)
+            status = PASS if revision in ("", answer.get("table")) else WARN
+            yield line(status, "replica-table", pod=pod, table=answer.get("table"), other=other)
 
 
 def bundles(registrations: Mapping[str, Object | None], served: set[bytes] | None) -> Iterator[Line]:
-    """Yields whether the registrations exist, and trust ``served``, which is None if it cannot be read."""
+    """Yields whether the registrations exist, and trust the ``served`` authorities; None if not readable."""
     for kind, registration in registrations.items():
         wrong = list[str]()
         for hook in maps_at(registration, "webhooks"):
             trusted = authorities(text_at(hook, "clientConfig", "caBundle"))
             wrong += [] if trusted and (served is None or trusted & served) else [text_at(hook, "name")]
         if registration is None:
-            remedy = "install it; until then no job is sent to the webhook"
-            yield Line(FAIL, f"there is no {kind} {NAME}", remedy, "operations.md#restore")
+            yield line(FAIL, "no-registration", kind=kind)
         else:
-            problem = (
-                f"the caBundle does not match the served certificate, so calls fail: {join_names(wrong)}"
-            )
-            text = f"{kind}: {problem if wrong else 'is trusted'}"
-            link = "certificates.md#when-something-is-wrong"
-            yield Line(FAIL if wrong else PASS, text, f"{LOGS}{NAME}-certs", link)
+            yield line(FAIL if wrong else PASS, "ca-bundle", kind=kind, names=join_names(wrong))
 
 
 def left_out(
@@ -162,9 +145,9 @@ def left_out(
     ]
     sent_kinds = {kind for _, resources in hooks for kind in resources} & set(kinds)
     other_kinds = sorted(set(kinds) - sent_kinds)
-    text = f"sent: {', '.join(sorted(sent_kinds)) or 'nothing'}; not sent: {', '.join(other_kinds) or 'none'}"
     status = WARN if any(not kind.startswith("batch/") for kind in other_kinds) else PASS
-    yield Line(status, text, "set the value kinds, to place such jobs", "kinds.md")
+    sent, others = ", ".join(sorted(sent_kinds)) or "nothing", ", ".join(other_kinds) or "none"
+    yield line(status, "kinds-sent", sent=sent, others=others)
     user_namespaces = [namespace for namespace in namespaces if name_of(namespace) not in SYSTEM_NAMESPACES]
     # Pods of changed jobs are sent from all namespaces.
     selectors = [hook.get("namespaceSelector") for hook, resources in hooks if resources != {"/v1/pods"}]
@@ -173,10 +156,8 @@ def left_out(
         for namespace in user_namespaces
         if all(unmet(selector, labels(namespace)) for selector in selectors)
     ]
-    text = f"namespaces left out: {join_names(excluded) or 'none'}"
-    remedy = f"kubectl label namespace NAME {INJECT}=enabled"
     status = WARN if user_namespaces and len(excluded) == len(user_namespaces) else PASS
-    yield Line(status, text, remedy, "mixed-fleets.md#only-those-that-ask")
+    yield line(status, "namespaces-left-out", names=join_names(excluded) or "none")
 
 
 def _kinds(rule: Object) -> Iterator[str]:
@@ -186,55 +167,36 @@ def _kinds(rule: Object) -> Iterator[str]:
 
 def job(stored: Object, refusal: str, case: Case, *, expected: bool) -> Iterator[Line]:
     """Yields the result of a job's dry run; ``expected`` is whether the rule table changes the job."""
-    subject, link = f"an MPIJob in namespace {case.namespace}", "install.md#check-that-it-is-called"
     if refusal:
-        yield Line(FAIL, f"{subject} is refused: {printable(refusal, 300)}", f"{LOGS}{NAME}", link)
+        yield line(FAIL, "job-refused", namespace=case.namespace, why=printable(refusal, 300))
     elif any(ADDED in labels(template, "annotations") for template in templates(stored)):
-        yield Line(PASS, f"{subject} is changed in a dry run")
+        yield line(PASS, "job-changed", namespace=case.namespace)
     else:
         for finding in explain_unchanged(case):
-            text = f"{subject} is not changed in a dry run: the webhook {finding.text}"
-            yield Line(
-                FAIL if expected else WARN, text, f"{LOGS}{NAME}" if expected else finding.remedy, link
-            )
+            status, remedy = (FAIL, WEBHOOK_LOGS) if expected else (WARN, finding.remedy)
+            yield line(status, "job-unchanged", namespace=case.namespace, why=finding.text, remedy=remedy)
 
 
 def placement(lease: Object | None, now: datetime, *, is_used: bool, has_kueue: bool) -> Iterator[Line]:
     """Yields whether the placement program runs, if the rule table uses it (``is_used``)."""
     if is_used:
         problem, leader = why_stopped(lease, now), text_at(lease, "spec", "holderIdentity")
-        text = f"jobs wait for {COMPONENT}, which {problem}" if problem else f"{leader} leads"
-        remedy = f"kubectl -n {NAME} get pods; {LOGS}{COMPONENT}"
-        yield Line(FAIL if problem else PASS, text, remedy, "placement.md#placement-stalled")
+        yield line(FAIL if problem else PASS, "placement", why=problem, leader=leader)
     else:
-        text = "whole-job admission is not in the rule table" + ("; Kueue is installed" if has_kueue else "")
-        remedy = "install it: of two jobs at a time, each may get only a part of the nodes that it needs"
-        yield Line(PASS if has_kueue else WARN, text, remedy, "placement.md")
+        yield line(PASS if has_kueue else WARN, "no-placement")
 
 
 def queues(*, is_used: bool, has_kueue: bool) -> Iterator[Line]:
     """Yields a problem if only one of two facts holds: the rule table uses Kueue, and Kueue is installed."""
     if is_used != has_kueue:
-        text = (
-            "a job that names a queue skips whole-job admission, and Kueue is not installed"
-            if is_used
-            else "Kueue is installed, but the rule table does not let jobs wait for it"
-        )
-        remedy = f"set the value kueue: {str(has_kueue).lower()}"
-        yield Line(FAIL if is_used else WARN, text, remedy, "kueue.md#set-it-up")
+        yield line(FAIL, "queues-without-kueue") if is_used else line(WARN, "kueue-unused")
 
 
-def levels(used: Collection[str], found: Collection[str]) -> Iterator[Line]:
+def levels(used: Collection[str], existing: Collection[str]) -> Iterator[Line]:
     """Yields whether a Topology of Kueue has each level that the rule table uses."""
+    names = join_names(sorted(existing)) or "none"
     for level in sorted(used):
-        problem = (
-            f"no Topology has it, only {join_names(sorted(found)) or 'none'}: such jobs are never admitted"
-        )
-        text = (
-            f"the rule table uses Kueue's level {level}; {'a Topology has it' if level in found else problem}"
-        )
-        remedy = "add it to the Topology, or set the value kueueLevel to the level of an UltraServer"
-        yield Line(PASS if level in found else WARN, text, remedy, "kueue.md#levels")
+        yield line(PASS if level in existing else WARN, "kueue-level", level=level, names=names)
 
 
 def guard(
@@ -244,29 +206,22 @@ def guard(
 
     With ``placement``, also yields a line if no policy limits the account of whole-job admission.
     """
-    does = {name_of(policy): set[str]() for policy in policies}
-    for binding in (hook for hook in bindings if text_at(hook, "spec", "policyName") in does):
-        does[binding["spec"]["policyName"]] |= {*binding["spec"]["validationActions"]}
-    if placement and not any("Deny" in does.get(name, ()) for name in ACCOUNT_POLICIES):
-        text = f"no policy limits what the account of {COMPONENT} may do to Pods"
-        yield Line(FAIL, text, "install the chart, or apply the manifests, again", "install.md#the-guard")
-    guard_policies = {name for name in does if name.startswith(f"{NAME}-guard-")}
-    broken = sorted({*(POLICIES - guard_policies), *(name for name in guard_policies if not does[name])})
-    weak = sorted(name for name in guard_policies if does[name] and "Deny" not in does[name])
+    actions = {name_of(policy): set[str]() for policy in policies}
+    for binding in (item for item in bindings if text_at(item, "spec", "policyName") in actions):
+        actions[binding["spec"]["policyName"]] |= {*binding["spec"]["validationActions"]}
+    if placement and not any("Deny" in actions.get(name, ()) for name in ACCOUNT_POLICIES):
+        yield line(FAIL, "placement-account")
+    guard_policies = {name for name in actions if name.startswith(f"{NAME}-guard-")}
+    broken = sorted({*(POLICIES - guard_policies), *(name for name in guard_policies if not actions[name])})
+    weak = sorted(name for name in guard_policies if actions[name] and "Deny" not in actions[name])
     if not guard_policies:
-        remedy = "install it, unless all holders trust each other"
-        yield Line(WARN, "there is no guard", remedy, "install.md#the-guard")
+        yield line(WARN, "no-guard")
         return
-    text = f"these warn only: {join_names(weak)}" if weak else f"{len(guard_policies)} policies are enforced"
-    text = f"missing, or without a binding: {join_names(broken)}" if broken else text
-    remedy = "install the chart again" if broken else "set the value guard to enforce"
-    yield Line(FAIL if broken else WARN if weak else PASS, text, remedy, "install.md#the-guard")
+    if broken:
+        yield line(FAIL, "guard-incomplete", names=join_names(broken))
+    else:
+        yield line(WARN if weak else PASS, "guard", names=join_names(weak), count=len(guard_policies))
     if older := sorted(guard_policies - POLICIES - {KINDS_POLICY}):
-        text = f"policies of an older release, to be deleted with their bindings: {join_names(older)}"
-        remedy = (
-            f"kubectl delete validatingadmissionpolicybinding,validatingadmissionpolicy {' '.join(older)}"
-        )
-        yield Line(FAIL, text, remedy, "install.md#upgrade")
+        yield line(FAIL, "guard-outdated", names=join_names(older), policies=" ".join(older))
     for account in sorted(account for account, is_bound in accounts.items() if not is_bound):
-        remedy, link = f"bind it to the ClusterRole {NAME}-operator", "install.md#bind-another-operator"
-        yield Line(FAIL, f"the guard refuses the pods of {account}", remedy, link)
+        yield line(FAIL, "account-refused", account=account)

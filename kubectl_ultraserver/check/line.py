@@ -25,6 +25,7 @@ class Line:
     """One result of a check. A result that is not ``pass`` has a remedy and a link to the documents."""
 
     status: Status
+    code: str
     text: str
     remedy: str = ""
     link: str = ""
@@ -35,7 +36,7 @@ class DeployedProgram(NamedTuple):
     """The program of a Deployment.
 
     Attributes:
-        where: The Deployment's namespace and name, as NAMESPACE/NAME.
+        deployment: The Deployment's namespace and name, as NAMESPACE/NAME.
         image: The image.
         name: The image's name without registry and tag.
         version: The image's tag.
@@ -44,7 +45,7 @@ class DeployedProgram(NamedTuple):
         account: The user name of the pods' service account.
     """
 
-    where: str
+    deployment: str
     image: str
     name: str
     version: str

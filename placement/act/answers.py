@@ -21,10 +21,10 @@ MOST_BYTES: Final = 2 * 2**20
 MAX_AGE: Final = timedelta(minutes=1)
 """If the last decision is older, there is no answer: the cluster may have changed too much."""
 PAUSE_FACTOR: Final = 9
-"""The pause after an answer, as a multiple of its duration: decisions need the processor."""
+"""The pause after an answer, as a multiple of the time that it took, because decisions need the processor."""
 
 FORECAST_SECONDS: Final = 2.0
-"""Seconds after which the forecast makes no further decision: the preview service waits for five."""
+"""Seconds after which the forecast makes no further decision: the preview service waits for five seconds."""
 
 LOG_PAUSE: Final = 60.0
 """Seconds after an error in which no other error is logged."""

@@ -30,9 +30,7 @@ GRACE: Final = timedelta(seconds=5)  # a younger job gets no Event: its pods may
 # Maximum number of Events in a pass, and for one namespace in a pass: many jobs must not cause a burst.
 PER_PASS: Final = 50
 PER_NAMESPACE: Final = 10
-LONGEST: Final = (
-    2.0  # maximum seconds for Events in a pass: the API server may be slow, and the Lease may end
-)
+MAX_SECONDS: Final = 2.0  # maximum time for Events in a pass, because the API server may be slow
 
 _log = logging.getLogger("placement")
 
@@ -52,7 +50,7 @@ class Reporter:
         keys = {waiting_job.job.key for waiting_job in waiting_jobs}
         self._last_events = {key: last_event for key, last_event in self._last_events.items() if key in keys}
         written: Counter[str] = Counter()
-        deadline = time.monotonic() + LONGEST
+        deadline = time.monotonic() + MAX_SECONDS
         for waiting_job in waiting_jobs:
             if written.total() >= PER_PASS or (written and time.monotonic() >= deadline):
                 break

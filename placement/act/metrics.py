@@ -43,7 +43,7 @@ class Metrics:
         self._decided = Gauge("last_decision_timestamp_seconds", "Unix time of the last decision.", **common)
         self._seconds = Histogram("decision_seconds", "Time of a decision.", buckets=SECONDS, **common)
         self.admissions = Counter("admissions", "Jobs that were admitted.", **common)
-        self.deletions = Counter("deletions", "Workers that were deleted and are recreated.", **common)
+        self.deletions = Counter("deletions", "Pods that were deleted and are recreated.", **common)
         self.preemptions = Counter("preemptions", "Jobs that were preempted.", **common)
         self._moved = Counter(
             "node_losses", "Jobs that left a failed node, by what they did.", ["how"], **common

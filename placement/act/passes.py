@@ -51,7 +51,7 @@ class PassRunner:
     clock: Callable[[], datetime]
     interval: float = 10.0  # seconds between passes if nothing changes: decisions depend on the time, too
     # Seconds after which a pass begins no write, so that it ends before the Lease; the next pass continues.
-    longest: float = 5.0
+    max_seconds: float = 5.0
     _writers: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(WRITERS, "write"), init=False
     )
@@ -68,7 +68,7 @@ class PassRunner:
         """Runs a pass; returns the seconds until the next pass."""
         if not self.is_fresh():
             return self.interval * jitter()
-        deadline = time.monotonic() + self.longest
+        deadline = time.monotonic() + self.max_seconds
         done = self._pass(deadline)
         # After a refused write, the program decides again: that job backs off, and other jobs may get its
         # units.
@@ -103,8 +103,8 @@ class PassRunner:
             copy.check()
         if any(copy.stale_reason for copy in self.copies):
             self.metrics.count_failure("watch")
-        is_blind = any(copy.stale_reason for copy in self.copies[:NEEDED_COPIES])
-        return not is_blind and all(copy.wait(0) or copy.stale_reason for copy in self.copies)
+        is_stale = any(copy.stale_reason for copy in self.copies[:NEEDED_COPIES])
+        return not is_stale and all(copy.wait(0) or copy.stale_reason for copy in self.copies)
 
     def set_leader(self, leader: bool) -> None:  # noqa: FBT001 - the loop calls it back
         """Stores whether this replica leads. A follower drops its memory, which becomes outdated."""

@@ -1,1 +1,1 @@
-"""What is to be done, decided from what was observed. Pure: no clock, no network."""
+"""Computes decisions from what was observed. Pure: no clock, no network."""

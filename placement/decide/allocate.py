@@ -38,7 +38,7 @@ class Allocator:
     """Chooses units for jobs, one job after the other."""
 
     def __init__(self, cluster: Cluster, doubtful: Collection[str], ends: Ends) -> None:
-        # ``doubtful``: the names of nodes that an admitted job did not get. Their units are chosen last.
+        # ``doubtful`` has the names of nodes that an admitted job did not get. Their units are chosen last.
         self._cluster, self._doubtful, self._ends = cluster, doubtful, ends
         self._rankings: dict[tuple[str, int, tuple[Demand, ...]], Ranking] = {}
         self._compared_parts: Counter[str] = Counter()
@@ -66,7 +66,7 @@ class Allocator:
         return Admission(job, units)
 
     def _check_pins(self, job: Job) -> None:
-        """Checks that pins do not contradict each other. Two leaders may have written them, and pins stay."""
+        """Checks that pins agree. Two leaders may have written them, and a pin cannot be changed."""
         owners: dict[str, int] = {}
         for block, pods in job.blocks.items():
             units = {member.unit for member in pods if member.unit}
@@ -108,12 +108,12 @@ class Allocator:
         return messages.crowded(unplaced[0].pod.name, unit_id, why)
 
     def _why_unfit(self, job: Job, node: Node, pods: Iterable[Member]) -> str | None:
-        """Returns why a node of a unit that a job has does not suit the job's pods; None if it does."""
+        """Returns why a node in a job's unit does not suit the job's pods; None if it does."""
         demands = tuple(dict.fromkeys(member.demand for member in pods))
         cause = why_unsuited(node, demands)
-        # If the unit is a single node, jobs may share it, and its usage already includes pods that are pinned
-        # to it.
-        if cause is None and (job.place.size > 1 or self._cluster.units.of(job.place.unit).divides):
+        # Jobs may share a single node, whose usage already includes the pods that are pinned to it.
+        kind = self._cluster.units.kind_of_label(job.place.unit)
+        if cause is None and (job.place.size > 1 or kind.is_divisible):
             others = [holder for holder in self._cluster.holders.get(node.name, ()) if holder != job.key]
             if others:
                 return messages.node_held_by(node.name, display_name(others[0]))
@@ -135,7 +135,7 @@ class Allocator:
                 raise UnplacedError(excess, reason=Reason.NODES)
             if age is not None and possible >= needed:
                 self._reserve(job, ranking, needed, age)
-            is_reserved = cluster.reservations.of(job.key) is not None
+            is_reserved = cluster.reservations.earliest_of(job.key) is not None
             shortage = Shortage(ranking, needed, possible, is_reserved)
             raise UnplacedError(reason=Reason.UNITS if shortage.can_end else Reason.NODES, shortage=shortage)
         by_block: dict[int, str] = {}
@@ -148,9 +148,9 @@ class Allocator:
         return by_block
 
     def _reserve(self, job: Job, ranking: Ranking, count: int, age: timedelta) -> None:
-        """Reserves units for a job, if it may have a reservation and enough units become free."""
+        """Reserves units for a job if it may have a reservation and enough units will become free."""
         reservations, namespace = self._cluster.reservations, job.key[0]
-        for guarantee in reservations.permitted(job, age):
+        for guarantee in reservations.permitted_guarantees(job, age):
             tries = self._tries[namespace, guarantee]
             if tries < MOST_TRIES and len(ranking.ending_units(self._ends)) >= count:
                 self._tries[namespace, guarantee] += 1

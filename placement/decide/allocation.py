@@ -23,7 +23,7 @@ class Allocation(NamedTuple):
 
     claim: JobKey  # the namespace, and ``claim/NAME`` in place of the name of a job
     node: str
-    amounts: Mapping[str, int]  # by resource, in thousandths, without what usage has for the claim's pods
+    amounts: Mapping[str, int]  # by resource, in thousandths, without what its pods request in their specs
     is_orphaned: bool  # whether the devices are Neuron devices that no existing pod uses
 
 
@@ -36,7 +36,7 @@ def unmet_request(
 ) -> DeviceRequest | None:
     """Returns a request of a pod for which a node has too few free devices; None if it has enough for all.
 
-    The request with the most conditions chooses first, and chooses devices that suit the fewest requests. A
+    Requests with more conditions come first, and get the devices that suit the fewest requests. A
     request for all devices of the node is met only if none of the devices is in use.
     """
     chosen = {device.key for device in devices if device.tainted}
@@ -117,7 +117,7 @@ def allocations(inventory: Inventory, nodes: Mapping[str, Node], pods: Iterable[
             requested.update(pod.demand.requests)
         for node, amounts in by_node.items():
             yield Allocation(
-                (namespace, f"claim/{name}"), node, amounts - requested, claim.neuron and not users
+                (namespace, f"claim/{name}"), node, amounts - requested, claim.has_neuron and not users
             )
 
 

@@ -21,11 +21,11 @@ from placement.observe.model import Pod
 MOST_PODS: Final = 1024
 """Maximum number of Pods of the job in a question."""
 LONGEST_NAME: Final = 253
-"""Maximum length of a name, as for the API server: names of jobs stay in caches."""
+"""Maximum length of a name, as in the API server. It is limited because caches store the names."""
 MOST_DECISIONS: Final = 30
-"""Maximum number of decisions that forecast a start: the program needs time for its other decisions."""
+"""Maximum number of decisions of a forecast, because the program needs time for its own decisions."""
 ASKED_JOB: Final = "job that is asked about"
-"""Part of the job's name here, so that an existing job never has the same name: no label has spaces."""
+"""Prefix of the name of the job in a question. It has spaces, so no existing job has the same name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +35,11 @@ class Answer:
     Attributes:
         fits: Whether the job would start.
         units: The units that the job would get.
-        position: Its position in the queue, from 1; None if it would start, or cannot be admitted at present.
+        position: The job's place in the queue, from 1; None if it would start, or cannot be admitted now.
         waiting: The number of other jobs that wait.
-        start: When it may start; None if that is unknown.
+        start: When the job may start; None if that is unknown.
         exact: Whether the start depends on time limits only, and on no assumption.
-        why: Why it would wait; empty if it would start.
+        why: Why the job would wait; empty if it would start.
         now: The time of the decision.
     """
 
@@ -114,4 +114,4 @@ def _why(waiting: Waiting) -> str:
         return WITHOUT_NAMES.get(waiting.reason, waiting.why)
     if waiting.reason in (Reason.GUARANTEE, Reason.RESERVED):
         return f"{waiting.shortage.needs}; {WITHOUT_NAMES[waiting.reason]}"
-    return replace(waiting, free=waiting.free - waiting.withheld, withheld=0).text()
+    return replace(waiting, free_count=waiting.free_count - waiting.withheld_count, withheld_count=0).text()

@@ -1,7 +1,7 @@
 """Chooses free units for a job, so that as many large units as possible stay free for larger jobs.
 
 Small jobs get units on UltraServers that are already in use. Among equally good units the first by name is
-chosen, so that a decision always has the same result.
+chosen, so that equal inputs give equal decisions.
 """
 
 from collections import defaultdict
@@ -38,8 +38,8 @@ class Ranking:
     def __init__(self, cluster: Cluster, place: Place, demands: tuple[Demand, ...]) -> None:
         self._cluster, self.place, self.demands = cluster, place, demands
         # The units that suit the pods, by id, whether or not they have holders; and why other units do not.
-        self._kind = kind = cluster.units.kind(place)
-        self.has_parts = kind.divides  # whether a job may have fewer nodes than the unit has
+        self._kind = kind = cluster.units.kind_of_place(place)
+        self.has_parts = kind.is_divisible  # whether a job may have fewer nodes than the unit has
         self.units, self.causes = cluster.topology.units_for(place.unit, place.size, kind.nodes, demands)
         self._examined: list[Unit] = []
         is_possible = cluster.can_become_free
@@ -51,7 +51,7 @@ class Ranking:
         larger_labels = [*own_label, *(key for key in labels if kinds[key].nodes > kind.nodes)]
         self._larger_labels = [(labels.index(key), key, kinds[key].max_nodes) for key in larger_labels]
         self._unit_ids = cluster.topology.unit_ids(labels)
-        self._is_single_node = place.size == 1 and not kind.divides
+        self._is_single_node = place.size == 1 and not kind.is_divisible
         # No unit becomes free during a decision, so only units that are free now are ranked.
         self._unit_states = {unit.id: (unit, self.why_not_free(unit)) for unit in self.units.values()}
         self._changed_nodes: set[str] = set()  # names of nodes that jobs got since then
@@ -59,7 +59,7 @@ class Ranking:
         self._heap: list[Entry] = [self._entry(unit) for unit in free]
         # Entries of units that the last job could not use, because of a reservation or a guarantee.
         self._set_aside: list[Entry] = []
-        # The units that a job could have, and whose jobs all have a known end, with that time and the jobs.
+        # The units that a job could have and whose jobs all have a known end, with the last end and the jobs.
         self._ending_units: list[tuple[Unit, End, Sequence[JobKey]]] | None = None
         self._set_aside_for: tuple[Reservation, ...] = ()  # the reservations against the last job
         # With guarantees, a search examines all units, so its result is stored: the maximum number of units
@@ -85,7 +85,7 @@ class Ranking:
             doubtful: The names of nodes that an admitted job did not get.
         """
         cluster, guarantees = self._cluster, self._cluster.guarantees
-        reservations = cluster.reservations.against(job)
+        reservations = cluster.reservations.excluding(job)
         reserved_nodes = cluster.reservations.nodes(reservations)
         limits_key = guarantees.guarantees_of(job.key[0]), reservations
         if self._maximum.get(limits_key, count) < count:
@@ -99,8 +99,8 @@ class Ranking:
                 else:
                     self._set_aside.append(entry)
         self._set_aside_for = reservations
-        if spared_nodes := cluster.reservations.nodes_spared_by(job):
-            doubtful = spared_nodes.union(doubtful)
+        if nodes := cluster.reservations.nodes_of_other_teams(job):
+            doubtful = nodes.union(doubtful)
         best, last, repelled = self._take_entries(job, count, reserved_nodes, allowances, avoided, doubtful)
         last.sort(key=lambda entry: entry[1][-1] in avoided)
         others = (entry for entry in last if try_take(allowances, self.units[entry[1][-1]]))
@@ -123,7 +123,7 @@ class Ranking:
         avoided: Collection[str],
         doubtful: Collection[str],
     ) -> tuple[list[Entry], list[Entry], list[Entry]]:
-        """Removes entries from the heap until ``count`` are best. Returns three lists of entries.
+        """Removes entries from the heap until it has ``count`` of the best. Returns three lists of entries.
 
         They are the best units, units that come last, and units that the job's pods cannot have because of
         anti-affinity. Units that reservations or guarantees keep from the job are added to `_set_aside`.
@@ -161,7 +161,7 @@ class Ranking:
                 yield entry, unit
 
     @cached_property
-    def broken(self) -> Mapping[str, Cause]:
+    def unusable_units(self) -> Mapping[str, Cause]:
         """The units that the pods select and cannot use, by id, each with the cause."""
         return {unit: cause for unit, cause in self.causes.items() if cause.category != "not selected"}
 
@@ -169,17 +169,17 @@ class Ranking:
         """Returns why too few nodes of a unit are free; None if a job can have it."""
         return self._cluster.why_not_free(unit, self.place, self._kind, self.demands)
 
-    def holders(self, unit: Unit, can_end: AbstractSet[JobKey]) -> frozenset[JobKey] | None:
+    def holders(self, unit: Unit, removable_jobs: AbstractSet[JobKey]) -> frozenset[JobKey] | None:
         """Returns the jobs that must end before a block can have a unit; None if there are too few nodes.
 
         If jobs share the unit, chooses the nodes with the fewest holders, and only nodes whose holders are
-        all in ``can_end``.
+        all in ``removable_jobs``.
         """
         holders, is_shared = self._cluster.holders, self._kind.shared
         whole_unit = unit if is_shared else self._cluster.topology.whole_unit(self.place.unit, unit)
         by_node = [frozenset(holders.get(name, ())) for name in sorted(whole_unit.names)]
         if is_shared:
-            by_node = sorted((jobs for jobs in by_node if jobs <= can_end), key=len)[: self.place.size]
+            by_node = sorted((jobs for jobs in by_node if jobs <= removable_jobs), key=len)[: self.place.size]
         return frozenset[JobKey]().union(*by_node) if len(by_node) >= self.place.size else None
 
     @property
@@ -204,7 +204,7 @@ class Ranking:
                     heappush(self._heap, self._entry(unit))
 
     def possible_units(self, count: int | None = None) -> Sequence[Unit]:
-        """Returns units that a job could have if other jobs had ended: all, or at least ``count``."""
+        """Returns units that a job could have if other jobs had ended: all of them, or at least ``count``."""
         missing_count = None if count is None else max(count - len(self._examined), 0)
         self._examined.extend(islice(self._unexamined, missing_count))
         return self._examined
@@ -259,9 +259,9 @@ class Ranking:
         yield from last_units
 
     def ending_units(self, ends: Ends) -> Sequence[tuple[Unit, End, Sequence[JobKey]]]:
-        """Returns the units that become free at a known time, each with the time and its holders, in order.
+        """Returns the units that become free at a known time, each with the time and its holders.
 
-        If ends are assumed, units with fewer nodes in use come first.
+        They are sorted by their `End`. Among assumed times, units with fewer nodes in use come first.
         """
         if self._ending_units is None:
             holders = self._cluster.holders

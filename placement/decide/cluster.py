@@ -86,7 +86,7 @@ class Cluster:
             if place is None or not uses_devices:
                 self.other_pod_nodes[pod.namespace].add(node)
             if uses_devices and (place is not None or member.has_claim or self._has_devices(pod)):
-                size = self.units.of(place.unit).exclusive_nodes(place.size) if place else 1
+                size = self.units.kind_of_label(place.unit).exclusive_nodes(place.size) if place else 1
                 self.hold_node(node, key, size)
                 if member.is_jobless:
                     self._lasting_nodes.add(node)
@@ -95,9 +95,9 @@ class Cluster:
             self._hold_unit_of(member, place)
 
     def _hold_unit_of(self, member: Member, place: Place) -> None:
-        """Holds the unit of a worker: other workers of the block may be recreated there."""
-        pod, key, kind = member.pod, member.key, self.units.of(place.unit)
-        is_shared_node = place.size == 1 and not kind.divides
+        """Holds the unit of a worker, because other workers of the block may be recreated there."""
+        pod, key, kind = member.pod, member.key, self.units.kind_of_label(place.unit)
+        is_shared_node = place.size == 1 and not kind.is_divisible
         if is_shared_node and pod.node:
             return
         is_held = not is_shared_node and (key, member.unit) in self._held_units
@@ -128,7 +128,7 @@ class Cluster:
     def hold_unexamined(self, member: Member) -> None:
         """Holds the node and the pinned unit of a pod that cannot be examined, if the pod uses devices."""
         place, pinned = member.place, None
-        if place and self.units.of(place.unit).takes(place.size):
+        if place and self.units.kind_of_label(place.unit).takes(place.size):
             pinned = self.topology.unit(place.unit, member.pin)
         names = {member.pod.node, *(pinned.names if pinned else ())} - {""}
         for name in names if member.uses_devices else ():
@@ -138,7 +138,7 @@ class Cluster:
 
     def hold_unit(self, unit: Unit, job: JobKey, place: Place, demand: Demand, block: int) -> None:
         """Holds a unit for a block of a job. If the unit is a single node, jobs may share it."""
-        kind, whole = self.units.of(place.unit), self.topology.whole_unit(place.unit, unit)
+        kind, whole = self.units.kind_of_label(place.unit), self.topology.whole_unit(place.unit, unit)
         if kind.shared:
             part = Part(place.size, demand, set())
             self.parts[place.unit, unit.id].setdefault((job, block), part)
@@ -147,7 +147,7 @@ class Cluster:
                 self.hold_node(name, job, kind.exclusive_nodes(place.size))
             if is_jobless(job):
                 self._lasting_nodes |= whole.names
-            if place.size == 1 and not kind.divides:
+            if place.size == 1 and not kind.is_divisible:
                 _add_usage(self.usage, unit.nodes[0].name, demand)
         self.guarantees.recount(whole.nodes)
 
@@ -225,7 +225,7 @@ class Cluster:
 
     def can_become_free(self, unit: Unit, place: Place, kind: UnitKind, demands: Iterable[Demand]) -> bool:
         """Returns whether a job could have a unit that suits its pods if all other jobs had ended."""
-        if not kind.divides:
+        if not kind.is_divisible:
             is_free = place.size == 1 or self._lasting_nodes.isdisjoint(unit.names)
             return is_free and _first_lack(unit.nodes, demands, self.lasting_usage) is None
         whole = self.topology.whole_unit(place.unit, unit)
@@ -236,19 +236,19 @@ class Cluster:
 
     def why_full(self, nodes: Iterable[Node], demands: Iterable[Demand]) -> Cause | None:
         """Returns the cause if a node has too little of a resource for the pods; None if the pods fit."""
-        short = _first_lack(nodes, demands, self.usage)
-        return Cause("full", messages.full(*short)) if short else None
+        lack = _first_lack(nodes, demands, self.usage)
+        return Cause("full", messages.full(*lack)) if lack else None
 
     def allowances(self, job: Job, reservations: Iterable[Reservation]) -> list[Allowance]:
-        """Returns for each label what guarantees, and the given reservations within them, leave to a job."""
+        """Returns, for each label, the units that a job may take without those reserved within guarantees."""
         reserved_nodes = self.reservations.nodes(other for other in reservations if other.guarantee)
         return self.guarantees.allowances(job, reserved_nodes) if self.guarantees.labels else []
 
     def largest_filler(self, nodes: Iterable[Node], demands: Iterable[Demand]) -> Pod | None:
         """Returns the pod without devices that uses most of the resource that is short on a node; or None."""
-        if (short := _first_lack(nodes, demands, self.usage)) is None:
+        if (lack := _first_lack(nodes, demands, self.usage)) is None:
             return None
-        name, resource = short
+        name, resource = lack
         members = (member for member in self.repelling.pods_by_node.get(name, ()) if not member.uses_devices)
         amounts = (
             (member.demand.requests.get(resource, 0), member.pod.uid, member.pod) for member in members
@@ -258,7 +258,7 @@ class Cluster:
 
     @staticmethod
     def why_reserved(unit: Unit, reservations: Iterable[Reservation]) -> Cause | None:
-        """Returns the cause if a unit is reserved for another job; None if no reservation has it."""
+        """Returns the cause if one of the given reservations has a unit; None if none has it."""
         for reservation in reservations:
             if not reservation.nodes.isdisjoint(unit.names):
                 return Cause("reserved", messages.reserved_for(display_name(reservation.job)))
@@ -278,9 +278,9 @@ class Cluster:
 
     def count_states(self, key: str) -> Counter[str]:
         """Returns how many units of a node label are in each state of `STATES`."""
-        max_nodes, counts = self.units.of(key).max_nodes, Counter(dict.fromkeys(STATES, 0))
+        max_nodes, counts = self.units.kind_of_label(key).max_nodes, Counter(dict.fromkeys(STATES, 0))
         reserved = self.reservations.nodes()
-        for unit in self.topology.units_by(key).values():
+        for unit in self.topology.units_of_label(key).values():
             free_count = self.free_count(key, unit.id)
             if len(unit.names & self.topology.usable_nodes) < max_nodes:
                 counts["sick"] += 1

@@ -1,7 +1,7 @@
 """Decides which jobs are admitted now, which units they get, and why other jobs wait. Pure, without a clock.
 
-Jobs that need only units that they already have are considered first. Then the order is that of priorities,
-and for equal priorities that of age / (share + 0.1): the share is the part of all nodes that the job's
+Jobs that need only units that they already have come first. Then jobs are sorted by priority, and for equal
+priority by (age + 10 minutes) / (share + 0.1), where the share is the part of all nodes that the job's
 namespace has. The first job that does not fit gets a reservation of the units that become free first. Later
 jobs are admitted to units that are not reserved, or to reserved units if these jobs end before the
 reservation begins. The demands and failures of a job do not delay jobs of other namespaces.
@@ -19,7 +19,7 @@ from placement.decide.allocation import allocations
 from placement.decide.cluster import Cluster, display_name
 from placement.decide.jobs import Job, jobs_of
 from placement.decide.lost import Loss, Losses, with_waiting_blocks
-from placement.decide.members import Examiner, Member, unexamined
+from placement.decide.members import Examiner, Member, unexamined_member
 from placement.decide.plan import (
     Admission,
     Cache,
@@ -34,7 +34,7 @@ from placement.decide.plan import (
 )
 from placement.decide.preempt import Preemptions, without_jobs
 from placement.decide.reasons import explain
-from placement.decide.reserve import YOUNG, Ends, Shares
+from placement.decide.reserve import MIN_AGE, Ends, Shares
 from placement.decide.topology import Topology
 from placement.messages import Reason
 from placement.observe.inventory import Inventory
@@ -89,7 +89,7 @@ class _DecisionMaker:
         self._now, self._tuning, self._memory = now, tuning, memory = scene.now, scene.tuning, scene.memory
         self._next_memory = memory.carry_over(now)  # the memory for the next decision
         failures = memory.failures.items()
-        refused_jobs = {key for key, failed in failures if failed.refused and now < failed.retry_time(tuning)}
+        refused_jobs = {key for key, failed in failures if failed.refusal and now < failed.retry_time(tuning)}
         self._cluster = cluster = Cluster(scene.nodes, refused_jobs, tuning.units)
         self._ends = Ends(
             now, memory.exceeded_limits, memory.admitted_jobs, tuning.default_limit, tuning.bound
@@ -161,7 +161,7 @@ class _DecisionMaker:
         return not has_units, -job.priority, not preempts, -urgency, age_start, job.created, job.key
 
     def _age_start(self, job: Job) -> datetime:
-        """Returns when the age of a job begins: from then on it exists and could have been admitted.
+        """Returns when the age of a job begins: from then on, the job exists and could have been admitted.
 
         If an admission fails, all jobs of its namespace lose their age. Otherwise a namespace could hold a
         unit by failing jobs, one after the other.
@@ -170,7 +170,7 @@ class _DecisionMaker:
         failed_at = self._next_memory.failed_namespaces.get(namespace, created)
         age_start = self._memory.age_starts.get(job.key, created)
         age_start = self._losses.age_start(job) or max(created, age_start, failed_at)
-        if failure and failure.count and not failure.refused:
+        if failure and failure.count and not failure.refusal:
             age_start = max(failure.at, age_start)
         debt, _ = self._next_memory.age_debts.get(namespace, (timedelta(), None))
         return age_start + debt
@@ -188,10 +188,10 @@ class _DecisionMaker:
         )
 
     def _reserved_since(self) -> dict[JobKey, datetime]:
-        """Returns, for each job with a reservation, when its namespace got one.
+        """Returns, for each job with a reservation, the time since which jobs of its namespace have one.
 
-        Jobs that no longer wait are ignored. The time is that of the namespace, which would otherwise get
-        no debt if two of its jobs had a reservation in turn and were then deleted.
+        Jobs that no longer wait are ignored. With the time of the job itself, a namespace would get no debt
+        if two of its jobs had a reservation in turn and were then deleted (`_penalise_deleted_jobs`).
         """
         reserved_jobs = {reservation.job for reservation in self._cluster.reservations}
         still_waiting = reserved_jobs | {waiting.job.key for waiting in self._waiting}
@@ -210,7 +210,7 @@ class _DecisionMaker:
         return moves and job.key not in self._next_memory.failures
 
     def _add_pods(self, cache: Cache | None) -> tuple[Examiner, list[Member]]:
-        """Adds all pods to the cluster. Returns their examiner, and the pods of jobs that no bug affects."""
+        """Adds all pods to the cluster. Returns the examiner, and the pods of jobs that no bug affects."""
         topology, units = self._cluster.topology, self._tuning.units
         pods, inventory = self._scene.pods, self._scene.inventory
         ended_workers = [pod for pod in pods if isinstance(pod, EndedWorker)]
@@ -231,7 +231,7 @@ class _DecisionMaker:
                 if member.place or pod.gated or member.problem:  # other pods belong to no job
                     members.append(member)
             except Exception as error:  # noqa: BLE001 - a bug in this program about one pod
-                member = unexamined(pod, units)
+                member = unexamined_member(pod, units)
                 self._cluster.hold_unexamined(member)
                 if member.key not in bugs:
                     self._report_bug(Job(member.key, (member,)), error)
@@ -246,7 +246,7 @@ class _DecisionMaker:
         """Returns the job with the numbers of its ended workers if it continues without these workers.
 
         After a failure, and for a new job of the same name, an operator recreates all workers. Ended workers
-        of the previous run may still exist then. So ended workers count only if a part of the job was
+        of the previous run may still exist then. So ended workers are used only if a part of the job was
         admitted, or if no worker was created recently.
         """
         if ended := self._ended_numbers.get(job.key):
@@ -291,7 +291,7 @@ class _DecisionMaker:
         elif job.gated_pods:
             failure = self._next_memory.failures.get(job.key)
             age = self._now - self._age_start(job)
-            reserves = self._tuning.reserves and (age >= YOUNG or self._goes_first(job))
+            reserves = self._tuning.reserves and (age >= MIN_AGE or self._goes_first(job))
             try:
                 self._admissions.append(self._allocator.admit(job, failure, age if reserves else None))
                 self._current_jobs[job.key[0]] = job.key
@@ -305,8 +305,8 @@ class _DecisionMaker:
                     shortage = self._with_victims(job, shortage)
                 self._waiting.append(Waiting(job, str(error), error.reason, shortage))
                 can_repel = job.key[0] in self._cluster.repelling.namespaces
-                fitting = shortage.ranking.units.values() if shortage and can_repel else ()
-                if any(self._cluster.is_repelled_by_own_namespace(unit, job) for unit in fitting):
+                units = shortage.ranking.units.values() if shortage and can_repel else ()
+                if any(self._cluster.is_repelled_by_own_namespace(unit, job) for unit in units):
                     self._exclude_from_age(job, stuck=True)  # its author can remove this obstacle at any time
 
     def _with_victims(self, job: Job, shortage: Shortage) -> Shortage:
@@ -352,8 +352,8 @@ class _DecisionMaker:
             return
         moves = [(loss.blocks[block][0].unit, unit) for block, unit in units.items()]
         nodes = cluster.topology.node_names(job.place.unit, units.values()) if units else frozenset[str]()
-        began = self._ends.admitted_jobs[job.key].since if loss.preemptor else None
-        self._losses.leave(job, nodes, began)
+        admitted_at = self._ends.admitted_jobs[job.key].since if loss.preemptor else None
+        self._losses.leave(job, nodes, admitted_at)
         pods, why = tuple(member.pod for member in loss.pods), messages.leaves(moves, loss.why)
         self._deletions.append(Deletion(job, pods, why, loss.reason, loss.at_once, preemptor=loss.preemptor))
 
@@ -371,7 +371,7 @@ class _DecisionMaker:
             self._deletions.append(deletion._replace(is_last=False))
 
     def _exclude_from_age(self, job: Job, *, stuck: bool) -> None:
-        """Excludes the time in which a job is stuck from its age. A new leader excludes the whole age."""
+        """Excludes from a job's age the time in which it is stuck; on a new leader, all time until now."""
         since, previous = self._memory.age_starts.get(job.key), self._memory.decided_at
         if stuck:
             since = min((since or job.created) + (self._now - previous), self._now) if previous else self._now
@@ -385,8 +385,8 @@ class _DecisionMaker:
         unstarted = tuple(member for member in job.admitted_workers if not member.pod.started)
         placed = len({member.pod.number for member in job.workers if member.pod.node})
         unsettled = self._memory.unsettled.get(job.key)
-        # The time begins at the admission, and begins again when more workers have nodes than ever before. A
-        # smaller number does not count: users who delete pods could otherwise hold a unit without using it.
+        # The time begins at the admission, and begins again when more workers have nodes than ever before. If
+        # fewer have nodes, it goes on: otherwise users could delete pods to hold a unit without using it.
         if not (unsettled and unstarted and placed <= unsettled.placed):
             unsettled = Unsettled(self._now, placed)
         self._next_memory.unsettled[job.key] = unsettled
@@ -394,11 +394,11 @@ class _DecisionMaker:
         return unstarted if job.unbound_workers and self._now - unsettled.since >= self._tuning.bound else ()
 
     def _evict(self, job: Job, pods: tuple[Member, ...], why: str) -> None:
-        first = Failure(0, self._now - self._tuning.bound, frozenset())
-        failure, topology = self._next_memory.failures.get(job.key, first), self._cluster.topology
+        no_failure = Failure(0, self._now - self._tuning.bound, frozenset())
+        failure, topology = self._next_memory.failures.get(job.key, no_failure), self._cluster.topology
         # If the last failure is more recent, this deletion repeats a refused deletion.
         is_new_failure = self._now - failure.at >= self._tuning.bound
-        if is_new_failure or failure.refused:
+        if is_new_failure or failure.refusal:
             pins = [member.pin for member in pods if member.pin and not member.pod.node]
             nodes = topology.node_names(job.place.unit, pins)
             # If anti-affinity terms are too many to examine, the first failure on these nodes is ignored.
@@ -436,13 +436,13 @@ class _DecisionMaker:
                     self._next_memory.recent_admissions.setdefault(key, since)
                 elif key not in self._losses.recently_left:  # jobs that this program deleted cause no debt
                     self._add_debt(key[0], self._tuning.bound)
-        blameless = {job.key for job in jobs if job.key in unsettled and job.is_settled}
-        blameless |= self._losses.recently_left
-        blameless |= self._next_memory.unsettled.keys() | {job.key for job, _ in self._errors}
-        for key in unsettled.keys() - blameless:
+        blameless_jobs = {job.key for job in jobs if job.key in unsettled and job.is_settled}
+        blameless_jobs |= self._losses.recently_left
+        blameless_jobs |= self._next_memory.unsettled.keys() | {job.key for job, _ in self._errors}
+        for key in unsettled.keys() - blameless_jobs:
             failure = self._next_memory.failures.get(key)
             lasted = self._now - unsettled[key].since
-            if (not failure or failure.refused) and lasted >= self._tuning.bound / 4:
+            if (not failure or failure.refusal) and lasted >= self._tuning.bound / 4:
                 self._next_memory.failed_namespaces[key[0]] = self._now
 
     def _add_debt(self, namespace: str, time: timedelta) -> None:
@@ -471,7 +471,7 @@ class _DecisionMaker:
         retry_time = failure.retry_time(self._tuning)
         if self._now >= retry_time:
             return None
-        why = messages.refused(failure.refused) if failure.refused else messages.failed(failure.count)
+        why = messages.refused(failure.refusal) if failure.refusal else messages.failed(failure.count)
         return messages.tried_again(why, retry_time)
 
     def _was_refused(self, job: Job) -> bool:

@@ -3,7 +3,7 @@
 Sources: ``k8s.io/component-helpers/scheduling/corev1`` (``nodeaffinity`` for selectors and required node
 affinity, ``helpers.go`` for tolerations) and the scheduler's plugins ``noderesources``, ``nodeports`` and
 ``interpodaffinity`` (required anti-affinity of the pod and of existing pods). One rule is stricter than the
-scheduler's: a node that is cordoned or not Ready suits no pod, even a pod that tolerates that, because a job
+scheduler's: a node that is cordoned or not Ready suits no pod, even a pod with a toleration, because a job
 that starts on such a node will soon lose it.
 """
 
@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from placement import messages
 from placement.decide.allocation import unmet_request
 from placement.observe.model import (
-    HARD,
+    HARD_EFFECTS,
     HIDDEN,
     MARKS,
     NAMESPACE,
@@ -65,7 +65,7 @@ def why_misfit(demand: Demand, node: Node) -> Cause | None:
 def why_untolerated(demand: Demand, node: Node) -> Cause | None:
     """Returns the cause if a taint keeps a pod off a node; None if no taint does."""
     for taint in node.taints:
-        if taint.effect in HARD and not any(
+        if taint.effect in HARD_EFFECTS and not any(
             tolerates(toleration, taint) for toleration in demand.tolerations
         ):
             return Cause("tainted", messages.tainted(node.name, taint.key))

@@ -9,10 +9,10 @@ from contract.keys import GATE
 from placement.decide.decide import Scene
 from placement.decide.plan import Admission, Decision
 from placement.decide.preempt import without_jobs
-from placement.observe.model import JobKey, Pod, shared
+from placement.observe.model import JobKey, Pod, intern
 
 MOST_DECISIONS: Final = 100
-"""Maximum number of decisions of a forecast. Jobs that would start after the last one are left out."""
+"""Maximum number of decisions of a forecast. Jobs that would start after the last decision are left out."""
 
 
 class Start(NamedTuple):
@@ -20,7 +20,7 @@ class Start(NamedTuple):
 
     at: datetime
     latest: datetime | None = None  # the latest start if all jobs keep their time limits; None if unknown
-    after: tuple[JobKey, ...] = ()  # the jobs whose end lets it start
+    after: tuple[JobKey, ...] = ()  # the jobs that end before it can start
 
 
 def forecast(
@@ -44,7 +44,7 @@ def forecast(
     """
     starts: dict[JobKey, Start] = {}
     unknown_jobs = set(jobs)
-    reserved_starts = {key: start for key, start in _reserved_start(scene, decision) if key in unknown_jobs}
+    reserved_starts = {key: start for key, start in _reserved_starts(scene, decision) if key in unknown_jobs}
     ends = {key: end.at for key in decision.ends.admitted_jobs if (end := decision.ends.end(key))}
     retry_times = {failure.retry_time(scene.tuning) for failure in decision.memory.failures.values()}
     retry_times |= {scene.now + scene.tuning.bound for deletion in decision.deletions if deletion.preemptor}
@@ -64,7 +64,7 @@ def forecast(
         scene = _later_scene(scene, now, decision, ended_jobs)
         decision = scene.decision()
     for key, start in reserved_starts.items():
-        # A job loses its reservation if a job of a namespace with fewer nodes comes before it, for example.
+        # If the forecast start is later, the job has lost its reservation, and the latest start is unknown.
         if starts.get(key, Start(scene.now)).at <= start.at:
             starts[key] = starts.get(key, start)._replace(latest=start.latest)
     return starts
@@ -72,13 +72,13 @@ def forecast(
 
 def _later_scene(scene: Scene, now: datetime, decision: Decision, ended_jobs: frozenset[JobKey]) -> Scene:
     """Returns the inputs of a later decision: ``decision`` was carried out, and the given jobs have ended."""
-    bound_pods = {
-        pod.uid: pod for admission in decision.admissions for pod in _bound_pods(admission, scene.now)
+    started_pods = {
+        pod.uid: pod for admission in decision.admissions for pod in _started_pods(admission, scene.now)
     }
     ended_jobs |= {deletion.job.key for deletion in decision.deletions if deletion.preemptor}
     other_pods, inventory = without_jobs(scene.pods, scene.inventory, ended_jobs)
-    pods = tuple(bound_pods.get(pod.uid, pod) if isinstance(pod, Pod) else pod for pod in other_pods)
-    # Ends that are only expected must not reduce the age of jobs.
+    pods = tuple(started_pods.get(pod.uid, pod) if isinstance(pod, Pod) else pod for pod in other_pods)
+    # The ended jobs must not look like jobs that users deleted, which reduce the age of other jobs.
     debts = scene.memory.age_debts
     memory = replace(
         decision.memory, unsettled={}, recent_admissions={}, failed_namespaces={}, age_debts=debts
@@ -87,30 +87,30 @@ def _later_scene(scene: Scene, now: datetime, decision: Decision, ended_jobs: fr
     return replace(scene, pods=pods, now=now, tuning=tuning, memory=memory, inventory=inventory)
 
 
-def _reserved_start(scene: Scene, decision: Decision) -> Iterator[tuple[JobKey, Start]]:
+def _reserved_starts(scene: Scene, decision: Decision) -> Iterator[tuple[JobKey, Start]]:
     """Yields the jobs that have reservations, each with the time at which its reservation begins.
 
-    The job that ends last on the reserved nodes is in `Start.after`. It is missing if no job there has a
-    known end: then something else, such as a Pod without a job, keeps the job from starting.
+    `Start.after` has the job that ends last on the reserved nodes. It is empty if no job there has a known
+    end: then something else, such as a Pod without a job, keeps the waiting job from starting.
     """
     for reservation in decision.cluster.reservations:
-        is_earliest = reservation is decision.cluster.reservations.of(reservation.job)
+        is_earliest = reservation is decision.cluster.reservations.earliest_of(reservation.job)
         if not is_earliest or reservation.begin <= scene.now:
             continue
-        jobs = decision.ends.jobs_by_end(reservation.nodes, decision.cluster.holders)
-        last_job = tuple(key for key in jobs if key != reservation.job)[:1]
+        jobs = decision.ends.jobs_latest_end_first(reservation.nodes, decision.cluster.holders)
+        other_jobs = tuple(key for key in jobs if key != reservation.job)
         latest = None if reservation.is_assumed or reservation.is_internal else reservation.begin
-        yield reservation.job, Start(reservation.begin, latest, last_job)
+        yield reservation.job, Start(reservation.begin, latest, after=other_jobs[:1])
 
 
-def _bound_pods(admission: Admission, now: datetime) -> Iterator[Pod]:
-    """Yields the Pods of an admitted job as if they had started: their job never counts as lacking nodes."""
+def _started_pods(admission: Admission, now: datetime) -> Iterator[Pod]:
+    """Yields the Pods of an admitted job as if they had started, so that no later decision evicts the job."""
     key = admission.job.place.unit
     for member in admission.job.gated_pods:
         pod, unit = member.pod, admission.blocks.get(member.block)
         gates = tuple(gate for gate in pod.gates if gate != GATE)
         if unit and member.place:
-            demand = shared(replace(pod.demand, selector={**pod.demand.selector, key: unit}))
+            demand = intern(replace(pod.demand, selector={**pod.demand.selector, key: unit}))
             yield replace(pod, gates=gates, demand=demand, admitted_at=pod.admitted_at or now, started=True)
         else:
             yield replace(pod, gates=gates, started=True)

@@ -102,7 +102,7 @@ class Guarantees:
         self._counts_by_label: dict[str, UnitCounts] = {}
         self._allowances: dict[tuple[str, Guarantee | None], Allowance] = {}
         self._guarantee_cache: dict[tuple[str, str], Guarantee | None] = {}
-        self._labels: dict[tuple[str, int, tuple[Demand, ...]], Sequence[str]] = {}
+        self._label_cache: dict[tuple[str, int, tuple[Demand, ...]], Sequence[str]] = {}
 
     def recount(self, nodes: Iterable[Node]) -> None:
         """Counts the units of the nodes again, because the holders of the nodes have changed."""
@@ -168,7 +168,7 @@ class Guarantees:
             kept = sum(guarantee.count for guarantee in others)
             if kept and needed > max(counts.total - kept, team.count if team else 0):
                 teams = ", ".join(guarantee.team for guarantee in others)
-                needs = messages.needs(needed, self._units.of(label).nodes)
+                needs = messages.needs(needed, self._units.kind_of_label(label).nodes)
                 return messages.guaranteed_to_others(needs, teams, kept, counts.total)
         return None
 
@@ -208,17 +208,17 @@ class Guarantees:
         if not self.labels:
             return ()
         key = place.unit, place.size, demands
-        if key not in self._labels:
-            size = self._units.kind(place).nodes
+        if key not in self._label_cache:
+            size = self._units.kind_of_place(place).nodes
             fitting, _ = self._topology.units_for(place.unit, place.size, size, demands)
             nodes = [node for unit in fitting.values() for node in unit.nodes]
-            self._labels[key] = [label for label in self.labels if any(node.unit(label) for node in nodes)]
-        return self._labels[key]
+            self._label_cache[key] = [each for each in self.labels if any(node.unit(each) for node in nodes)]
+        return self._label_cache[key]
 
     def _needed(self, job: Job, label: str) -> int:
         """Returns the minimum number of units of a label for those blocks of a job that have no unit."""
         blocks, size = len({member.block for member in job.unpinned_workers}), job.place.size
-        nodes = max(self._units.of(label).nodes, 1)
+        nodes = max(self._units.kind_of_label(label).nodes, 1)
         return ceil(blocks / (nodes // size)) if size <= nodes else blocks * ceil(size / nodes)
 
     def _guarantee(self, namespace: str, label: str) -> Guarantee | None:
@@ -249,7 +249,7 @@ class Guarantees:
     def _counts(self, label: str) -> UnitCounts:
         if label not in self._counts_by_label:
             self._counts_by_label[label] = counts = UnitCounts(0, {}, 0, defaultdict(dict), None)
-            for unit in self._topology.units_by(label).values():
+            for unit in self._topology.units_of_label(label).values():
                 counts.total += self._is_healthy(label, unit)
                 self._count_unit(counts, label, unit)
         return self._counts_by_label[label]
@@ -263,7 +263,7 @@ class Guarantees:
         return counts.uses
 
     def _is_healthy(self, label: str, unit: Unit) -> bool:
-        return len(unit.names & self._topology.usable_nodes) >= self._units.of(label).max_nodes
+        return len(unit.names & self._topology.usable_nodes) >= self._units.kind_of_label(label).max_nodes
 
     def _count_unit(self, counts: UnitCounts, label: str, unit: Unit) -> None:
         """Counts a unit, or counts it again after a change: as free, as a unit of a team, or as neither."""

@@ -74,7 +74,7 @@ class Job:
 
     @cached_property
     def admitted_workers(self) -> tuple[Member, ...]:
-        """The workers that this program admitted, without workers whose gate a person removed."""
+        """The workers that this program admitted, without workers whose gate a user removed."""
         return tuple(member for member in self.workers if member.pod.admitted_at)
 
     @cached_property
@@ -113,7 +113,7 @@ class Job:
 
     @cached_property
     def created(self) -> datetime:
-        """When the last gated worker was created, or else the last pod: the earliest possible admission."""
+        """When the last gated worker was created; without gated workers, the last pod."""
         waiting = [member for member in self.workers if member.pod.gated]
         return max(member.pod.created for member in waiting or self.pods)
 
@@ -125,7 +125,7 @@ class Job:
 
     @cached_property
     def place(self) -> Place:
-        """The placement annotation of the first worker. Other workers may differ if `obstacle` is not None.
+        """The placement annotation of the first worker. All workers have its layout if `obstacle` is None.
 
         Raises:
             LookupError: The job has no workers.
@@ -190,7 +190,7 @@ class Job:
         if self.mismatch or not any(member.pod.admitted_at and member.pod.started for member in self.workers):
             return False
         blocks = {member.block for member in self.workers if member.pod.node or member.pod.admitted_at}
-        # A worker cannot return to a unit of one node: it may get another unit, so all workers must exist.
+        # A block of one worker has no other worker whose unit it could rejoin, so all workers must exist.
         return all(member.place and member.block in blocks for member in self.gated_pods)
 
     @cached_property
@@ -219,7 +219,7 @@ class Job:
     def _why_it_repels_itself(self) -> str | None:
         """Returns a message if the workers' own anti-affinity keeps them off their nodes; otherwise None.
 
-        Each worker has its own node, and each block has its own unit. Labels of larger areas are not checked.
+        A term on the label of the units is checked within each block, any other term among all workers.
         """
         namespace, terms = self.key[0], [term for term in self.anti_affinity if term.key != HOSTNAME]
         if len(terms) > MOST_TERMS:

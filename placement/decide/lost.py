@@ -1,4 +1,4 @@
-"""Finds jobs on failed nodes, and decides which of their pods are deleted to run elsewhere. Pure."""
+"""Finds jobs on failed nodes, and decides which of their pods are deleted, to run elsewhere. Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,9 +13,9 @@ from placement.decide.cluster import Cluster, display_name
 from placement.decide.fit import why_untolerated, why_unusable
 from placement.decide.jobs import Job
 from placement.decide.members import Member
-from placement.decide.plan import MEMORY_TIME, MOST_DEPARTURES, Departure, Memory, Tuning, recent
+from placement.decide.plan import MEMORY_TIME, MOST_DEPARTURES, Departure, Memory, Tuning, recent_times
 from placement.messages import EventReason
-from placement.observe.model import Demand, JobKey, Node, shared
+from placement.observe.model import Demand, JobKey, Node, intern
 
 RESTART: Final = "restart"
 
@@ -107,11 +107,11 @@ class Losses:
             return None
         return messages.tried_again(messages.left_often(len(times)), times[0] + MEMORY_TIME)
 
-    def loss_of_victim(self, job: Job, by: Job, workers: tuple[Member, ...]) -> Loss:
+    def loss_of_victim(self, job: Job, preemptor: Job, workers: tuple[Member, ...]) -> Loss:
         """Returns the loss of a job that is preempted: the whole job waits again."""
-        why, launchers = messages.preempted_by(display_name(by.key)), self.launchers_of(job.key)
+        why, launchers = messages.preempted_by(display_name(preemptor.key)), self.launchers_of(job.key)
         at_once = frozenset(member.pod.uid for member in launchers)
-        return Loss(why, True, job.blocks, workers, launchers, at_once, by)  # noqa: FBT003 - its fields
+        return Loss(why, True, job.blocks, workers, launchers, at_once, preemptor)  # noqa: FBT003 - its fields
 
     def launchers_of(self, key: JobKey) -> tuple[Member, ...]:
         """Returns the launchers of a job that have nodes, including those that are being deleted."""
@@ -122,25 +122,25 @@ class Losses:
         return frozenset(member.pod.uid for member in self._pods.get(key, ()) if member.pod.node)
 
     def why_launcher_stays(self, job: Job) -> str:
-        """Returns why a launcher is not deleted again. If it may be, remembers that it is, and returns ''."""
+        """Returns why a launcher is not deleted again; otherwise records the deletion, and returns ''."""
         times = self._memory.launcher_deletions.get(job.key, ())
         if len(times) < MOST_DEPARTURES:
             self._memory.launcher_deletions[job.key] = (*times, self._now)
             return ""
         return messages.tried_again(messages.launcher_again(len(times)), times[0] + MEMORY_TIME)
 
-    def leave(self, job: Job, nodes: frozenset[str], began: datetime | None = None) -> None:
+    def leave(self, job: Job, nodes: frozenset[str], admitted_at: datetime | None = None) -> None:
         """Remembers that a job leaves its nodes, and moves to ``nodes`` or, without them, waits again.
 
-        With ``began``, the time of its admission, only the wait before that time counts as its age.
+        With ``admitted_at``, the age of the job is the time for which it waited before this admission.
         """
         first = self.age_start(job) or min(member.pod.created for member in job.workers or job.pods)
-        first = min(first + (self._now - began if began else timedelta()), self._now)
+        first = min(first + (self._now - admitted_at if admitted_at else timedelta()), self._now)
         first = max(first, self._now - self._tuning.default_limit)
         place = next(member.place for member in self._pods[job.key] if member.place)
         layout = place.workers, place.size, place.unit
         age_start = None if nodes else first
-        times = self._times(job) if began else (*self._times(job), self._now)
+        times = self._times(job) if admitted_at else (*self._times(job), self._now)
         self._memory.departures[job.key] = Departure(self._now, times, nodes, age_start, layout)
         self._memory.lost_since[job.key] = self._now  # if the job still lacks a node later, it leaves again
 
@@ -159,7 +159,7 @@ class Losses:
 
     def _times(self, job: Job) -> tuple[datetime, ...]:
         departure = self._memory.departures.get(job.key)
-        return recent(departure.times, self._now) if departure else ()
+        return recent_times(departure.times, self._now) if departure else ()
 
 
 def loss_of(job: Job, pods: Iterable[Member], cluster: Cluster) -> Loss | None:
@@ -183,14 +183,14 @@ def loss_of(job: Job, pods: Iterable[Member], cluster: Cluster) -> Loss | None:
     }
     restarts = any(member.pod.on_failure == RESTART for member in workers)
     launchers = _launchers(pods)
-    bound = (member.pod for member in pods if member.pod.node)
-    dead = {pod.uid for pod in bound if cluster.topology.why_dead(pod.node)}
+    bound_pods = (member.pod for member in pods if member.pod.node)
+    dead_uids = {pod.uid for pod in bound_pods if cluster.topology.why_dead(pod.node)}
     leaving_pods = [
         member
         for member in present
         if (restarts or member.block in causes)
         and not member.pod.gated
-        and (member.pod.uid in dead or not member.pod.deleting)
+        and (member.pod.uid in dead_uids or not member.pod.deleting)
     ]
     if not causes or not leaving_pods:
         return None
@@ -200,7 +200,7 @@ def loss_of(job: Job, pods: Iterable[Member], cluster: Cluster) -> Loss | None:
         {block: blocks[block] for block in sorted(causes)},
         tuple(leaving_pods),
         launchers,
-        frozenset(dead.union(member.pod.uid for member in launchers)),
+        frozenset(dead_uids.union(member.pod.uid for member in launchers)),
     )
 
 
@@ -210,14 +210,14 @@ def _launchers(pods: Iterable[Member]) -> tuple[Member, ...]:
 
 def with_waiting_blocks(job: Job, loss: Loss, since: datetime) -> Job:
     """Returns a job as if the workers of the lost blocks waited without pins since the given time."""
-    stay = [member for member in job.pods if not member.place or member.block not in loss.blocks]
-    return replace(job, pods=(*stay, *(_waiting(member, since) for member in chain(*loss.blocks.values()))))
+    others = [member for member in job.pods if not member.place or member.block not in loss.blocks]
+    return replace(job, pods=(*others, *(_waiting(member, since) for member in chain(*loss.blocks.values()))))
 
 
 def _waiting(member: Member, since: datetime) -> Member:
     label = member.place.unit if member.place else ""
     selector = {key: value for key, value in member.demand.selector.items() if key != label}
-    demand = shared(replace(member.demand, selector=selector))
+    demand = intern(replace(member.demand, selector=selector))
     pod = replace(
         member.pod,
         gates=(GATE,),
@@ -239,7 +239,7 @@ def _node_names(job: Job) -> Mapping[int, str]:
     return {pod.number: pod.node for pod in pods}
 
 
-def _out_of_use(node: Node, demand: Demand) -> str | None:
+def _why_out_of_use(node: Node, demand: Demand) -> str | None:
     """Returns why workers cannot return to a node; None if they can. Labels and devices are ignored."""
     if state := why_unusable(node):
         return messages.node_is(node.name, state)
@@ -261,10 +261,10 @@ def _block_cause(
     unit_id = first_member.unit
     unit = topology.unit(place.unit, unit_id)
     free_nodes = [node for node in unit.nodes if node.name not in node_names.values()] if unit else []
-    causes = [cause for node in free_nodes if (cause := _out_of_use(node, first_member.demand))]
+    causes = [cause for node in free_nodes if (cause := _why_out_of_use(node, first_member.demand))]
     if missing_count <= len(free_nodes) - len(causes):
         return None
     if causes:
         return causes[0]
-    full_size = cluster.units.kind(place).nodes
+    full_size = cluster.units.kind_of_place(place).nodes
     return messages.node_of_unit_gone(unit_id) if len(unit.nodes if unit else ()) < full_size else None

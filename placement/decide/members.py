@@ -1,7 +1,7 @@
-"""Decides which placement annotations are trusted: anyone who can write a pod can write its annotation.
+"""Decides which placement annotations are trusted, because any user who may write a pod can forge one.
 
 A pod whose annotation is not trusted belongs to no job. It holds only its node and its devices, and the
-commands show why.
+plugin's commands give the reason.
 """
 
 import re
@@ -16,7 +16,7 @@ from placement import messages
 from placement.decide.allocation import ClaimError, requested_devices
 from placement.decide.topology import Topology
 from placement.observe.inventory import Inventory
-from placement.observe.model import Demand, DeviceRequest, JobKey, Pod, UnitSettings, is_jobless, shared
+from placement.observe.model import Demand, DeviceRequest, JobKey, Pod, UnitSettings, intern, is_jobless
 from placement.observe.selectors import NEURON
 
 PLANNED: Final = re.compile(r"(?<!\S)([0-9]{1,6})=(\S{1,63})(?!\S)", re.ASCII)
@@ -47,7 +47,7 @@ class Member:
         return self.pod.number // self.place.size if self.place else 0
 
 
-def unexamined(pod: Pod, units: UnitSettings) -> Member:
+def unexamined_member(pod: Pod, units: UnitSettings) -> Member:
     """Returns a pod that cannot be examined, as if it had all devices that it requests and claims."""
     uses_devices = pod.demand.uses(units.devices) or bool(pod.claims)
     return Member(
@@ -77,7 +77,7 @@ class Examiner:
     Args:
         bound: The time after a pod's admission in which the pod is assumed to have the devices that it
             claims, because the watch of pods may be ahead of the watch of claims. Later, only allocated
-            devices count.
+            devices are used.
         known_members: Members of the last decision that are still right, by the pod's uid. A member is used
             again if its pod has not changed and no pod has claims.
     """
@@ -95,7 +95,7 @@ class Examiner:
         self._inventory, self._topology, self._units = inventory, topology, units
         self._now, self._bound = now, bound
         claims = inventory.claims.items()
-        users = ((key[0], claim.users) for key, claim in claims if claim.neuron)
+        users = ((key[0], claim.users) for key, claim in claims if claim.has_neuron)
         self._claim_users = {(namespace, uid) for namespace, uids in users for uid in uids}
         self._planned_units = self._read_plans(pods)
         # Many pods have the same demand.
@@ -132,7 +132,7 @@ class Examiner:
             # If the pod has a node, its claims list its devices on this node, or soon will.
             has_claim = bool(pod.node and requests)
             if requests and not has_claim:
-                demand = shared(replace(demand, claims=requests))
+                demand = intern(replace(demand, claims=requests))
         uses_devices = has_claim or self._uses_devices(demand)
         node = self._topology.nodes.get(pod.node) if pod.place else None
         unit = (node.unit(pod.place.unit) if node and pod.place else None) or pod.pin

@@ -16,8 +16,8 @@ from placement.decide.topology import Topology
 from placement.messages import EventReason, Reason
 from placement.observe.model import UNITS, JobKey, Pod, UnitSettings
 
-# If an admitted job does not get its nodes, its admission is tried again at once. Each later retry waits:
-# twice as long as the one before, up to the longest time. After a refused write, the first retry waits, too.
+# After a refused write, the first retry waits for FIRST_BACKOFF. After a failed admission, the first retry
+# is at once, and the second waits for `Tuning.bound`. Each later retry waits twice as long as the one before.
 FIRST_BACKOFF: Final = timedelta(seconds=10)
 LONGEST_BACKOFF: Final = timedelta(minutes=30)
 # The time for which failures, departures and preemptions are remembered.
@@ -28,7 +28,7 @@ MOST_DEPARTURES: Final = 3
 # How often jobs of a namespace may preempt other jobs within `MEMORY_TIME`.
 MOST_PREEMPTIONS: Final = 3
 
-# Maximum number of blocks in the plan on one pod: a fourteenth of the bytes that its annotations may have.
+# Maximum number of blocks in the plan on one pod. Such a plan has a fourteenth of the permitted bytes.
 MOST_PLANNED: Final = 256
 # Maximum characters of the reason for which a job waits. The API server accepts 1,024 bytes in an Event's
 # note.
@@ -66,11 +66,11 @@ class Failure:
     count: int  # the number of consecutive failures that the job itself caused
     at: datetime  # the time of the last failure
     units: frozenset[str]  # the units of the failed admissions, which later admissions avoid
-    refused: str = ""  # the API server's refusal of the last write; empty if the job was evicted
+    refusal: str = ""  # the API server's refusal of the last write; empty if the job was evicted
 
     def retry_time(self, tuning: Tuning) -> datetime:
         """Returns when the job is tried again: the first retry is at once, except after a refused write."""
-        backoff, before = (FIRST_BACKOFF, 1) if self.refused else (tuning.bound, 2)
+        backoff, before = (FIRST_BACKOFF, 1) if self.refusal else (tuning.bound, 2)
         if self.count < before:
             return self.at
         return self.at + min(backoff * 2.0 ** min(self.count - before, 16), LONGEST_BACKOFF)
@@ -100,7 +100,7 @@ class Preemption(NamedTuple):
     ended: datetime | None = None  # when the last of the victims' pods ended; None while one exists
 
 
-def recent(times: Iterable[datetime], now: datetime) -> tuple[datetime, ...]:
+def recent_times(times: Iterable[datetime], now: datetime) -> tuple[datetime, ...]:
     """Returns the times that are within `MEMORY_TIME`."""
     return tuple(at for at in times if now - at < MEMORY_TIME)
 
@@ -112,8 +112,8 @@ def _recent_keys(times: Mapping[Key, datetime], now: datetime) -> dict[Key, date
 def _recent_entries(
     times: Mapping[Key, tuple[datetime, ...]], now: datetime
 ) -> dict[Key, tuple[datetime, ...]]:
-    recent_times = {key: recent(all_times, now) for key, all_times in times.items()}
-    return {key: some_times for key, some_times in recent_times.items() if some_times}
+    by_key = {key: recent_times(all_times, now) for key, all_times in times.items()}
+    return {key: some_times for key, some_times in by_key.items() if some_times}
 
 
 class Cache(NamedTuple):
@@ -187,7 +187,7 @@ class Memory:
     def with_refusal(self, job: JobKey, why: str, now: datetime) -> Self:
         """Returns the memory with one more failure of a job: the API server refused a write to its pods."""
         before = self.failures.get(job, Failure(0, now, frozenset()))
-        failure = replace(before, count=before.count + 1, at=now, refused=why[:LONGEST_REFUSAL])
+        failure = replace(before, count=before.count + 1, at=now, refusal=why[:LONGEST_REFUSAL])
         return replace(self, failures={**self.failures, job: failure})
 
 
@@ -257,8 +257,8 @@ class Waiting:
     leave_reason: str = ""  # why the job must leave its units, if it must and cannot yet
     # If there is a shortage: the number of free units; how many of the free units are reserved for another
     # job or kept by a guarantee, and the reasons as texts; and why the job cannot use each unit.
-    free: int = 0
-    withheld: int = 0
+    free_count: int = 0
+    withheld_count: int = 0
     reasons: tuple[str, ...] = ()
     unit_causes: str = ""
 
@@ -266,7 +266,7 @@ class Waiting:
         """Returns why the job waits, without ``unit_causes``; ``reserved`` adds that units are reserved."""
         why = self.obstacle
         if lack := self.shortage:
-            free = messages.free(self.free, self.withheld, self.reasons)
+            free = messages.free(self.free_count, self.withheld_count, self.reasons)
             most, reserved = None if lack.can_end else lack.possible, reserved and lack.is_reserved
             why = messages.shortage(lack.needs, free, lack.victims, most, reserved=reserved)
         text = messages.cannot_move(self.leave_reason, why) if self.leave_reason else why

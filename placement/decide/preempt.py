@@ -27,7 +27,7 @@ from placement.decide.plan import (
     Preemption,
     Tuning,
 )
-from placement.decide.reserve import DISTRUST, YOUNG, Ends, Reservation
+from placement.decide.reserve import DISTRUST, MIN_AGE, Ends, Reservation
 from placement.observe.inventory import Inventory
 from placement.observe.model import EndedWorker, JobKey, Pod
 
@@ -62,24 +62,24 @@ class Preemptions:
         self._jobs, self._pods = jobs, pods
         if before is None or ((job := jobs.get(before.job)) and (job.was_admitted or not job.gated_pods)):
             return
-        running = frozenset[str]().union(*map(self.losses.uids_on_nodes, before.victims)) & before.pods
-        ended = None if running else before.ended or self.now
+        running_pods = frozenset[str]().union(*map(self.losses.uids_on_nodes, before.victims)) & before.pods
+        ended = None if running_pods else before.ended or self.now
         deadline = ended + self.tuning.bound if ended else before.began + LONGEST_ENDING
         is_same_job = job and _uids(job.workers) == before.workers and job.priority == before.priority
         workers = {key: jobs[key].workers for key in before.victims & jobs.keys()}
-        old = {
+        old_workers = {
             key: members
             for key, all_workers in workers.items()
             if (members := tuple(member for member in all_workers if member.pod.uid in before.pods))
         }
         # A recreated launcher that already has a node never had the gate: its job restarts and frees no unit.
-        returned = [key for key in old if not _uids(self.losses.launchers_of(key)) <= before.pods]
-        self.memory.spared_until.update(dict.fromkeys(returned, self.now + DISTRUST))
-        if job is None or not is_same_job or self.now >= deadline or returned:
+        restarted = [key for key in old_workers if not _uids(self.losses.launchers_of(key)) <= before.pods]
+        self.memory.spared_until.update(dict.fromkeys(restarted, self.now + DISTRUST))
+        if job is None or not is_same_job or self.now >= deadline or restarted:
             self.memory.failed_preemptions[before.job] = self.now
             return
         self.current = before._replace(ended=ended)
-        for key, members in old.items():
+        for key, members in old_workers.items():
             self.losses.lasting[key] = self.losses.loss_of_victim(jobs[key], job, members)
 
     def preempts(self, job: Job) -> bool:
@@ -108,7 +108,7 @@ class Preemptions:
         is_permitted = self.tuning.preempts and self.tuning.units.preempts(namespace)
         is_first = next((other.job for other in self.cluster.reservations.general), job.key) == job.key
         # A new leader does not know which preemptions the last leader began, so it waits.
-        has_history = self.now - (self.memory.first_decision or self.now) >= YOUNG
+        has_history = self.now - (self.memory.first_decision or self.now) >= MIN_AGE
         is_ready = has_history and not self.current and not self._was_tried
         can_try = is_ready and job.key not in self.memory.failed_preemptions and len(times) < MOST_PREEMPTIONS
         return is_permitted and is_first and can_try and not job.was_admitted
@@ -175,16 +175,16 @@ class Preemptions:
     def _choose_victims(
         self, job: Job, ranking: Ranking, candidates: AbstractSet[JobKey]
     ) -> frozenset[JobKey] | None:
-        """Returns few and young victims whose units are enough for a job; None if there are too few units."""
+        """Returns few, recently admitted victims that free enough units for a job; None if there are none."""
         ending_jobs = _ending_jobs(self._pods)
-        can_end = candidates | ending_jobs
+        removable_jobs = candidates | ending_jobs
         holders_by_unit: dict[str, frozenset[JobKey]] = {}
         allowances = self.cluster.guarantees.allowances(job)
         for unit in ranking.possible_units():
-            holders = ranking.holders(unit, can_end)
+            holders = ranking.holders(unit, removable_jobs)
             if (
                 holders is not None
-                and holders <= can_end
+                and holders <= removable_jobs
                 and not self.cluster.guarantees.why_kept(unit, job, allowances)
             ):
                 holders_by_unit[unit.id] = holders - ending_jobs

@@ -27,23 +27,23 @@ def explain(cluster: Cluster, waiting: Iterable[Waiting]) -> Iterator[Waiting]:
             yield each
             continue
         job, ranking, reason = each.job, each.shortage.ranking, each.reason
-        reservations, teams = cluster.reservations.against(job), cluster.guarantees.guarantees_of(job.key[0])
-        key = ranking, reservations, teams and (teams, len(job.blocks))
+        teams = cluster.guarantees.guarantees_of(job.key[0])
+        key = ranking, cluster.reservations.excluding(job), teams and (teams, len(job.blocks))
         if key not in by_key:
             by_unit = list(causes(cluster, ranking, job))
             total = len(ranking.units) + len(ranking.causes)
-            kept = [cause for _, cause in by_unit if cause.category in ("reserved", "guaranteed")]
-            reasons = tuple(dict.fromkeys(cause.detail for cause in kept))
-            categories = Counter(cause.category for cause in kept)
-            by_key[key] = listed(by_unit), total - len(by_unit) + len(kept), categories, reasons
+            withheld = [cause for _, cause in by_unit if cause.category in ("reserved", "guaranteed")]
+            reasons = tuple(dict.fromkeys(cause.detail for cause in withheld))
+            categories = Counter(cause.category for cause in withheld)
+            by_key[key] = causes_text(by_unit), total - len(by_unit) + len(withheld), categories, reasons
         text, free, categories, reasons = by_key[key]
         if reason is Reason.UNITS and categories and free >= len(job.blocks):
             reason = Reason.GUARANTEE if categories["guaranteed"] else Reason.RESERVED
-        withheld = categories.total()
-        yield replace(each, reason=reason, free=free, withheld=withheld, reasons=reasons, unit_causes=text)
+        counted = replace(each, free_count=free, withheld_count=categories.total())
+        yield replace(counted, reason=reason, reasons=reasons, unit_causes=text)
 
 
-def listed(unit_causes: Sequence[tuple[str, Cause]]) -> str:
+def causes_text(unit_causes: Sequence[tuple[str, Cause]]) -> str:
     """Returns why units cannot be used: a few units are listed by name, many units are counted."""
     if len(unit_causes) <= MOST_LISTED:
         return "; ".join(f"{name}: {cause.detail}" for name, cause in unit_causes)
@@ -54,9 +54,9 @@ def listed(unit_causes: Sequence[tuple[str, Cause]]) -> str:
 
 
 def causes(cluster: Cluster, ranking: Ranking, job: Job) -> Iterator[tuple[str, Cause]]:
-    """Yields the units that a job cannot have, with the cause: broken first, units not selected last."""
-    yield from ranking.broken.items()
-    reservations = cluster.reservations.against(job)
+    """Yields the units that a job cannot have, with the cause: unusable first, units not selected last."""
+    yield from ranking.unusable_units.items()
+    reservations = cluster.reservations.excluding(job)
     allowances = cluster.allowances(job, reservations)
     for unit, cause_of_unit in ranking.unit_states:
         cause = (
@@ -70,13 +70,13 @@ def causes(cluster: Cluster, ranking: Ranking, job: Job) -> Iterator[tuple[str, 
             cause = Cause(cause.category, messages.filled_by(cause.detail, f"{pod.namespace}/{pod.name}"))
         if cause is not None:
             yield unit.id, cause
-    yield from ((unit, cause) for unit, cause in ranking.causes.items() if unit not in ranking.broken)
+    yield from ((unit, cause) for unit, cause in ranking.causes.items() if unit not in ranking.unusable_units)
 
 
 def _counted(category: str, unit_causes: list[tuple[str, Cause]]) -> str:
-    is_shared = category in ("held", "guaranteed", "reserved", "repelled")
+    has_equal_details = category in ("held", "guaranteed", "reserved", "repelled")
     frequent = Counter(
-        cause.detail if is_shared else f"{name}: {cause.detail}" for name, cause in unit_causes
+        cause.detail if has_equal_details else f"{name}: {cause.detail}" for name, cause in unit_causes
     ).most_common(2)
     examples = ", ".join(f"{text} ({count})" if count > 1 else text for text, count in frequent)
     other_count = len(unit_causes) - sum(count for _, count in frequent)

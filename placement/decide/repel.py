@@ -35,7 +35,7 @@ class Repelling:
         self._terms = defaultdict(lambda: defaultdict(dict))
         self._unclear: set[Domain] = set()  # the domains that have too many terms to examine
         # By domain and by the pod label and its value: the owners of terms that select pods by this label
-        # only, up to one job (False) and one pod without a job (True).
+        # only, at most one job (key False) and one pod without a job (key True).
         self._by_pair: defaultdict[Domain, dict[tuple[str, str], dict[bool, JobKey]]] = defaultdict(dict)
         # The results of comparisons in this decision, and the number of comparisons for terms of a namespace.
         self._selects: dict[tuple[str, Apart, JobKey], bool] = {}
@@ -51,12 +51,12 @@ class Repelling:
 
     def _add(self, member: Member, term: Apart, value: str) -> None:
         namespace, key = member.pod.namespace, member.key
-        is_for_several = term.spaces is not None or len(term.namespaces) > 1
-        domain = term.key, value, "" if is_for_several else next(iter(term.namespaces), namespace)
+        selects_several = term.spaces is not None or len(term.namespaces) > 1
+        domain = term.key, value, "" if selects_several else next(iter(term.namespaces), namespace)
         self._labels.add(term.key)
         self.namespaces.add(namespace)
         pair = label_pair(term)
-        if pair and (term.spaces == () or not is_for_several):
+        if pair and (term.spaces == () or not selects_several):
             self._by_pair[domain].setdefault(pair, {}).setdefault(is_jobless(key), key)
         elif len(terms := self._terms[domain][namespace]) < MOST_TERMS or term in terms:
             terms[term] = key
@@ -87,7 +87,7 @@ class Repelling:
                     yield owner
 
     def is_unclear(self, nodes: Iterable[Node], namespace: str) -> bool:
-        """Returns whether too many terms exist to know if they keep pods of a namespace off the nodes."""
+        """Returns whether the nodes have too many terms to know whether a pod of a namespace is kept off."""
         return bool(self._unclear) and any(
             (key, node.labels.get(key), selected) in self._unclear
             for node in nodes
@@ -96,14 +96,14 @@ class Repelling:
         )
 
     def _selects_worker(self, namespace: str, term: Apart, job: Job) -> bool:
-        """Returns whether a term of a pod in a namespace selects a worker of a job that has no node yet."""
+        """Returns whether a term of a namespace's pods selects any of the job's workers without nodes."""
         key = (namespace, term, job.key)
         if key not in self._selects:
             self._selects[key] = self._first_selected(term, namespace, job.unbound_workers) is not None
         return self._selects[key]
 
     def _avoided_job(self, term: Apart, value: str, job: Job) -> JobKey | None:
-        """Returns the job of a pod that a job's term selects; of the last pod if they are too many."""
+        """Returns the job of the first pod that a job's term selects; of the last pod if too many exist."""
         key, namespace = (job.key, term, value), job.key[0]
         if key not in self._avoided:
             nodes = self._topology.nodes_with(term.key, value)

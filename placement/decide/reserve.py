@@ -14,12 +14,12 @@ from placement.observe.model import Guarantee, Holders, JobKey, is_jobless
 # This is added to the share of a namespace. So a job of a namespace without nodes waits about a tenth as long
 # as a job of a namespace that has nearly all nodes.
 LEAST_SHARE: Final = 0.1
-# A younger job gets no reservation. So if jobs arrive together, the jobs that fit start first. The time is
+# A younger job gets no reservation. So if jobs arrive together, the jobs that fit start first. This time is
 # also added to each age, so that shares matter for new jobs, too.
-YOUNG: Final = timedelta(minutes=10)
+MIN_AGE: Final = timedelta(minutes=10)
 # An older job gets a reservation although an earlier job of another namespace has one. Otherwise the earlier
 # job could hold the only reservation for ever, if it selects a unit that is never free.
-OVERDUE: Final = timedelta(days=1)
+OVERDUE_AGE: Final = timedelta(days=1)
 # The maximum number of reservations against jobs of all namespaces.
 MOST_RESERVATIONS: Final = 4
 # After a job has exceeded its time limit, the limits of all jobs of its namespace are ignored for this time.
@@ -30,13 +30,13 @@ class Shares:
     """The part of all nodes that each namespace has."""
 
     def __init__(self, holders: Holders, node_count: int) -> None:
-        nodes = Counter(chain.from_iterable({name for name, _ in jobs} for jobs in holders.values()))
-        self.by_namespace = {name: count / max(node_count, 1) for name, count in nodes.items()}
+        counts = Counter(chain.from_iterable({name for name, _ in jobs} for jobs in holders.values()))
+        self.by_namespace = {name: count / max(node_count, 1) for name, count in counts.items()}
 
     def urgency(self, namespace: str, age: timedelta) -> float:
         """Returns the age of a job divided by the share of its namespace. The most urgent job comes first."""
         share = LEAST_SHARE + self.by_namespace.get(namespace, 0.0)
-        return (max(age, timedelta()) + YOUNG).total_seconds() / share
+        return (max(age, timedelta()) + MIN_AGE).total_seconds() / share
 
 
 class End(NamedTuple):
@@ -52,7 +52,7 @@ class End(NamedTuple):
 
 
 class AdmittedJob(NamedTuple):
-    """The time when a job got its units, and its time limit then: later changes have no effect."""
+    """When a job got its units, and the time limit that it had then: later limits have no effect."""
 
     since: datetime
     limit: timedelta | None
@@ -66,23 +66,23 @@ class Ends:
 
     Args:
         now: The time.
-        exceeded: By namespace, when a job last exceeded its time limit.
-        admitted: The admissions of the jobs that have units.
-        default: The time limit of a job that has none.
+        exceeded_limits: By namespace, when a job last exceeded its time limit.
+        admitted_jobs: The admissions of the jobs that have units.
+        default_limit: The time limit of a job that has none.
         bound: The maximum duration of an admission (`Tuning.bound`).
     """
 
     def __init__(
         self,
         now: datetime,
-        exceeded: Mapping[str, datetime],
-        admitted: Mapping[JobKey, AdmittedJob],
-        default: timedelta,
+        exceeded_limits: Mapping[str, datetime],
+        admitted_jobs: Mapping[JobKey, AdmittedJob],
+        default_limit: timedelta,
         bound: timedelta,
     ) -> None:
-        self._now, self._default, self._bound = now, default, bound
-        self.exceeded_limits = {name: at for name, at in exceeded.items() if now - at < DISTRUST}
-        self.admitted_jobs = dict(admitted)
+        self._now, self._default, self._bound = now, default_limit, bound
+        self.exceeded_limits = {name: at for name, at in exceeded_limits.items() if now - at < DISTRUST}
+        self.admitted_jobs = dict(admitted_jobs)
         self._jobs: Mapping[JobKey, Job] = {}
         self._end_cache: dict[JobKey, End | None] = {}
 
@@ -107,7 +107,7 @@ class Ends:
         self.admitted_jobs.setdefault(job.key, AdmittedJob(self._now, job.limit))
 
     def last_end(self, holders: Iterable[JobKey]) -> End | None:
-        """Returns when the last of the holders ends; None if the end of one is unknown.
+        """Returns when the last of the holders ends; None if the end of any of them is unknown.
 
         Ignores pods without a job: units that these pods fill are not considered (`Cluster.can_become_free`).
         """
@@ -136,8 +136,8 @@ class Ends:
             return End(is_late=limit - age > self._default, is_assumed=False, at=since + limit)
         return End(is_late=False, is_assumed=True, at=self._now + age) if age < self._default else None
 
-    def jobs_by_end(self, nodes: Iterable[str], holders: Holders) -> tuple[JobKey, ...]:
-        """Returns the jobs on the nodes that have a known end, the latest end first."""
+    def jobs_latest_end_first(self, nodes: Iterable[str], holders: Holders) -> tuple[JobKey, ...]:
+        """Returns the jobs on the nodes, the latest end first. Jobs whose end is unknown are left out."""
         jobs = {key for node in nodes for key in holders.get(node, ())}
         ends = {key: end.at for key in sorted(jobs) if (end := self.end(key))}
         return tuple(sorted(ends, key=ends.__getitem__, reverse=True))
@@ -152,13 +152,13 @@ class Reservation:
 
     job: JobKey
     units: tuple[str, ...]  # the units that the job will get
-    # The names of the nodes of these units, and of units that must also become free, for other teams.
+    # The names of the nodes of these units, and of further units that must become free for other teams.
     nodes: frozenset[str]
     begin: datetime  # when the last unit becomes free
     is_assumed: bool  # whether ``begin`` depends on a job without a time limit
     is_internal: bool  # whether only jobs of the same namespace are excluded
     ends: Ends
-    # If not None, the units are within this guarantee, and `Cluster` excludes only jobs of the same team.
+    # If not None, the units are within this guarantee, and jobs of other teams may still use them.
     guarantee: Guarantee | None = None
 
     def excludes(self, job: Job) -> bool:
@@ -183,7 +183,7 @@ class Reservations(list[Reservation]):
         """The reservations that are not within a guarantee."""
         return [reservation for reservation in self if not reservation.guarantee]
 
-    def of(self, job: JobKey) -> Reservation | None:
+    def earliest_of(self, job: JobKey) -> Reservation | None:
         """Returns the reservation of a job; if it has two, the one that begins first."""
         own = (reservation for reservation in self if reservation.job == job)
         return min(own, key=lambda reservation: reservation.begin, default=None)
@@ -192,45 +192,44 @@ class Reservations(list[Reservation]):
         """Adds a reservation before all others. It replaces other reservations of the same job."""
         self[:] = [reservation, *(other for other in self if other.job != reservation.job)]
 
-    def permitted(self, job: Job, age: timedelta) -> list[Guarantee | None]:
+    def permitted_guarantees(self, job: Job, age: timedelta) -> list[Guarantee | None]:
         """Returns the guarantees within which a job may have a reservation; None means a general one.
 
-        The first job that does not fit may have a general reservation, and so may the first such job of each
-        other namespace when it is `OVERDUE`. The first such job within a guarantee may have a reservation
-        within it.
+        The first job that does not fit may have a general reservation. From `OVERDUE_AGE`, so may the first
+        such job of each other namespace. The first such job of a team may have one within its guarantee.
         """
-        permitted: list[Guarantee | None] = []
+        guarantees: list[Guarantee | None] = []
         namespaces = [other.job[0] for other in self.general]
         is_further = len(namespaces) < MOST_RESERVATIONS and job.key[0] not in namespaces
-        if not namespaces or (age >= OVERDUE and is_further):
-            permitted.append(None)
+        if not namespaces or (age >= OVERDUE_AGE and is_further):
+            guarantees.append(None)
         guarantee = self._guarantees.guarantee_for(job)
         if guarantee and all(other.guarantee is not guarantee for other in self):
-            permitted.append(guarantee)
-        return permitted
+            guarantees.append(guarantee)
+        return guarantees
 
-    def against(self, job: Job) -> tuple[Reservation, ...]:
+    def excluding(self, job: Job) -> tuple[Reservation, ...]:
         """Returns the reservations of other jobs whose units a job must not use.
 
-        If all units that the job needs are owed to its team, these are only the reservations within the
-        team's guarantee.
+        If all units that the job needs are owed to its team, only reservations within the team's guarantee
+        are returned.
         """
         other_teams = self._of_other_teams(job)
-        excluding = tuple(other for other in self if other not in other_teams and other.excludes(job))
-        if excluding and self._guarantees.covers(job):
-            return tuple(reservation for reservation in excluding if reservation.guarantee)
-        return excluding
+        reservations = tuple(other for other in self if other not in other_teams and other.excludes(job))
+        if reservations and self._guarantees.covers(job):
+            return tuple(reservation for reservation in reservations if reservation.guarantee)
+        return reservations
 
     def nodes_reserved_before(self, job: Job) -> frozenset[str]:
         """Returns the nodes that cannot be reserved for a job, because they are reserved for earlier jobs.
 
-        Reservations within a guarantee are ignored: their units are not kept from other teams by name.
+        Reservations within a guarantee are ignored: a guarantee keeps a number of units, not certain units.
         """
         earlier = (other for other in self.general if other.job != job.key)
         return self.nodes(other for other in earlier if not other.is_internal or other.job[0] == job.key[0])
 
-    def nodes_spared_by(self, job: Job) -> frozenset[str]:
-        """Returns the nodes that a job takes last: they are reserved within the guarantee of another team."""
+    def nodes_of_other_teams(self, job: Job) -> frozenset[str]:
+        """Returns the nodes that are reserved within guarantees of other teams. A job takes them last."""
         return self.nodes(self._of_other_teams(job))
 
     def nodes(self, reservations: Iterable[Reservation] | None = None) -> frozenset[str]:

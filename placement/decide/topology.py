@@ -23,13 +23,13 @@ class Topology:
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         self.nodes: Mapping[str, Node] = {node.name: node for node in nodes}
-        self.units_by = lru_cache(maxsize=16)(self._units_by)
+        self.units_of_label = lru_cache(maxsize=16)(self._units_of_label)
         self.unit_ids = lru_cache(maxsize=4)(self._unit_ids)
         self.nodes_with = lru_cache(maxsize=4096)(self._nodes_with)
         self.is_cut_off = lru_cache(maxsize=4)(self._is_cut_off)
         self.units_for = lru_cache(maxsize=64)(self._units_for)
 
-    def _units_by(self, key: str) -> Mapping[str, Unit]:
+    def _units_of_label(self, key: str) -> Mapping[str, Unit]:
         """Returns the units of a topology label, by id."""
         by_value: defaultdict[str, dict[str, Node]] = defaultdict(dict)
         for name, node in sorted(self.nodes.items()):
@@ -68,23 +68,23 @@ class Topology:
 
     def unit(self, key: str, unit_id: str | None) -> Unit | None:
         """Returns the unit with an id; None if there is none."""
-        return self.units_by(key).get(unit_id) if unit_id else None
+        return self.units_of_label(key).get(unit_id) if unit_id else None
 
     def node_names(self, key: str, units: Iterable[str]) -> frozenset[str]:
         """Returns the names of the nodes of some units."""
-        by_id = self.units_by(key)
+        by_id = self.units_of_label(key)
         return frozenset[str]().union(*(by_id[unit].names for unit in units if unit in by_id))
 
     def whole_unit(self, key: str, part: Unit) -> Unit:
         """Returns the complete unit, given a copy that has only the nodes that suit certain pods."""
-        return self.units_by(key).get(part.id, part)
+        return self.units_of_label(key).get(part.id, part)
 
     def _units_for(
         self, key: str, size: int, unit_size: int, demands: tuple[Demand, ...]
     ) -> tuple[Mapping[str, Unit], Mapping[str, Cause]]:
         """Returns the units that suit pods, and why others do not, each by unit id. Holders are ignored."""
         units, causes = {}, {}
-        for unit in self.units_by(key).values():
+        for unit in self.units_of_label(key).values():
             part, cause = _fitting_part(unit, size, unit_size, demands)
             if cause is None:
                 units[unit.id] = part
@@ -119,6 +119,6 @@ def _fitting_part(
         unit = Unit(unit.id, nodes, frozenset(node.name for node in nodes))
     has_driver = {node.name: node.has_driver for node in unit.nodes}
     if len({*has_driver.values()}) > 1:
-        name = next(name for name, driver_found in has_driver.items() if not driver_found)
+        name = next(name for name in has_driver if not has_driver[name])
         return unit, Cause("mixed", messages.mixed(name))
     return unit, None

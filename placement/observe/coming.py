@@ -34,24 +34,24 @@ def future_pods(  # noqa: PLR0913, PLR0917 - all that the Pods of a job depend o
         priorities: The value of each priority class by name. The default class has an empty name.
         now: The creation time of the Pods.
     """
-    placed = replace(place, placer=Placer.WHOLE_JOB, index=Index((Term(NAME),)))
+    whole_job_place = replace(place, placer=Placer.WHOLE_JOB, index=Index((Term(NAME),)))
     pods = []
     for group, (number, worker) in product(range(group_count), enumerate(workers)):
         group_label = {place.group: str(group)} if place.group else {}
         labels = get_map(worker, ("metadata", "labels")) | group_label
         metadata = {
             "labels": labels,
-            "annotations": get_map(worker, ("metadata", "annotations")) | {PLACE: str(placed)},
+            "annotations": get_map(worker, ("metadata", "annotations")) | {PLACE: str(whole_job_place)},
         }
-        own_name = f"{name}-{group}-{number}"
+        pod_name = f"{name}-{group}-{number}"
         spec = {**_as_created(get_map(worker, ("spec",)), labels), "schedulingGates": [{"name": GATE}]}
         priority = priorities.get(spec.get("priorityClassName") or "", 0)
         statuses = [
-            {"name": entry["name"], "resourceClaimName": f"{own_name}-{entry['name']}"}
+            {"name": entry["name"], "resourceClaimName": f"{pod_name}-{entry['name']}"}
             for entry in spec.get("resourceClaims") or ()
         ]
         raw = {
-            "metadata": {"namespace": namespace, "name": own_name, "uid": f"{namespace}/{own_name}"}
+            "metadata": {"namespace": namespace, "name": pod_name, "uid": f"{namespace}/{pod_name}"}
             | metadata,
             "spec": spec | {"priority": priority},
             "status": {"resourceClaimStatuses": statuses},

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from contract.keys import DRIVER
 from kube.api import Object
 from placement.limits import MOST_COMPARED
-from placement.observe.model import HARD, Conditions, Device, Fault
+from placement.observe.model import HARD_EFFECTS, Conditions, Device, Fault
 from placement.observe.selectors import condition, parse_selectors
 
 API_PATH: Final = "/apis/resource.k8s.io/v1"
@@ -30,7 +30,7 @@ class Slice(NamedTuple):
 
     node: str
     pool: tuple[str, str]  # the names of the driver and the pool
-    generation: int  # the generation of the pool: slices of an older one are outdated
+    generation: int  # the generation of the pool: slices of an older generation are outdated
     slice_count: int  # the number of slices of the pool; nothing is allocated from an incomplete pool
     devices: tuple[Device, ...]
 
@@ -66,7 +66,7 @@ class Claim(NamedTuple):
     extended: bool  # whether the scheduler created it for a pod's requests of extended resources
 
     @property
-    def neuron(self) -> bool:
+    def has_neuron(self) -> bool:
         """Whether devices of the Neuron driver are allocated to it."""
         return any(driver == DRIVER for driver, _, _ in self.devices)
 
@@ -84,7 +84,7 @@ class Inventory:
 
 
 def key_of(driver: str, pool: str, name: str) -> str:
-    """Returns the key of a device: the name of a resource, of which only the node of the device has one."""
+    """Returns the key of a device, which is also the name of a resource that only the device's node has."""
     return f"device {driver}/{pool}/{name}"
 
 
@@ -100,7 +100,7 @@ def read_slice(raw: Object) -> Slice | None:
             key_of(driver, name, device.get("name", "")),
             _attributes(device, driver),
             # Only the scheduler handles tolerations of device taints.
-            tainted=any(taint.get("effect") in HARD for taint in device.get("taints") or ()),
+            tainted=any(taint.get("effect") in HARD_EFFECTS for taint in device.get("taints") or ()),
         )
         for device in spec.get("devices") or ()
     )

@@ -1,6 +1,6 @@
 """The inputs of a decision: nodes and pods, reduced to the fields that decisions use.
 
-The program does not know the kinds of jobs: admission writes everything that it needs into the pod templates
+The kind of a job has no effect: the webhook writes everything that the program needs into the pod templates
 of the job (`contract.keys`). A pod without a placement annotation, such as a launcher, is admitted together
 with the job's workers, and the scheduler chooses its node.
 """
@@ -20,10 +20,10 @@ from placement import messages
 
 # The name of the program's Deployment and Lease, and of the component in its Events.
 COMPONENT: Final = "ultraserver-placement"
-# The label of every namespace whose value is the namespace's name.
+# The label that every namespace has, with the namespace's name as its value.
 NAMESPACE: Final = "kubernetes.io/metadata.name"
-# A host port is a resource whose name is this text and the port. The text alone stands for all host ports of
-# a pod that has more than `MOST_PORTS`. It keeps later pods with host ports off the node.
+# A host port is a resource whose name is this text and the port. For a pod with more than `MOST_PORTS`, this
+# text alone is the name of one resource for all its ports. It keeps later pods with host ports off the node.
 PORT: Final = "host port"
 # Labels by which the table's anti-affinity selects pods; they are stored for every pod.
 MARKS: Final = frozenset(
@@ -34,7 +34,7 @@ HIDDEN: Final = ""
 # Operators of selectors that select only objects that have the label.
 POSITIVE: Final = ("In", "Exists")
 # The effects of taints that keep pods off a node.
-HARD: Final = ("NoSchedule", "NoExecute")
+HARD_EFFECTS: Final = ("NoSchedule", "NoExecute")
 
 
 class UnitKind(NamedTuple):
@@ -51,7 +51,7 @@ class UnitKind(NamedTuple):
         return self.most or self.nodes
 
     @property
-    def divides(self) -> bool:
+    def is_divisible(self) -> bool:
         """Whether a job may have fewer nodes than the unit has."""
         return self.most > 0
 
@@ -60,13 +60,13 @@ class UnitKind(NamedTuple):
         return 1 <= size <= self.most if self.most else size == self.nodes
 
     def exclusive_nodes(self, size: int) -> int:
-        """Returns how many nodes a block needs for itself. Blocks that need 1 may share a node."""
+        """Returns how many nodes a block needs for itself; with 1, it may share the node with others."""
         if self.shared:
             return 1
         return max(size, 2) if self.most else size
 
 
-UNKNOWN: Final = UnitKind(0)
+UNKNOWN_KIND: Final = UnitKind(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +101,13 @@ class UnitSettings:
         kinds = {**self.kinds, **other.kinds}
         return type(self)(kinds, self.devices | other.devices, other.guarantees)
 
-    def kind(self, place: Place) -> UnitKind:
+    def kind_of_place(self, place: Place) -> UnitKind:
         """Returns the kind of a job's units; for an unknown label, units as large as its blocks."""
         return self.kinds.get(place.unit, UnitKind(place.size))
 
-    def of(self, key: str) -> UnitKind:
+    def kind_of_label(self, key: str) -> UnitKind:
         """Returns the kind of the units of a label; for an unknown label, a kind without nodes."""
-        return self.kinds.get(key, UNKNOWN)
+        return self.kinds.get(key, UNKNOWN_KIND)
 
     def preempts(self, namespace: str) -> bool:
         """Returns whether jobs of a namespace may preempt jobs of lower priority."""
@@ -314,7 +314,7 @@ class Node:
 
 @dataclass(frozen=True, eq=False)
 class Demand:
-    """The demand of a pod on a node. `shared` returns one object for equal demands."""
+    """What a pod demands from its node. `intern` returns one object for equal demands."""
 
     selector: Mapping[str, str] = field(default_factory=dict)
     terms: tuple[Term, ...] | None = None  # required node affinity: a node must meet one term
@@ -343,8 +343,8 @@ class Demand:
 _demands: WeakValueDictionary[tuple[object, ...], Demand] = WeakValueDictionary()
 
 
-def shared(demand: Demand) -> Demand:
-    """Returns the one object for all demands that equal a demand. It exists as long as a pod has it."""
+def intern(demand: Demand) -> Demand:
+    """Returns the one object for all demands that are equal to a demand, as long as a pod refers to it."""
     selector, requests = (tuple(sorted(part.items())) for part in (demand.selector, demand.requests))
     key = selector, demand.terms, demand.tolerations, requests, demand.claims
     return _demands.setdefault(key, demand)

@@ -17,7 +17,7 @@ NAME_LABELS: Final = (
 
 
 def names_of(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yields each kind and name of a pod's job. The kind is in lower case, and empty if it is unknown."""
+    """Yields each name of a pod's job, after its kind: in lower case, or empty if the kind is unknown."""
     controllers = [owner for owner in metadata.get("ownerReferences") or () if owner.get("controller")]
     owners = {str(owner.get("name") or ""): str(owner.get("kind") or "").lower() for owner in controllers}
     labels = metadata.get("labels") or {}

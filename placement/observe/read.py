@@ -47,7 +47,7 @@ from placement.observe.model import (
     Taint,
     Term,
     Toleration,
-    shared,
+    intern,
 )
 
 ENDED_PHASES: Final = ("Succeeded", "Failed")
@@ -100,7 +100,7 @@ def read_pod(raw: Object) -> Pod | None:
     except ContractError as error:
         fault = "place", str(error)
     claims = spec.get("resourceClaims") or () if place else ()
-    # The node that kube-scheduler keeps free for this Pod, after it has preempted others.
+    # A Pod without an annotation also holds the node for which kube-scheduler preempts other Pods.
     node = spec.get("nodeName") or (not place and status.get("nominatedNodeName")) or ""
     annotations = metadata.get("annotations") or {}
     admitted_at, plan = _pinned(annotations, place, spec)
@@ -183,14 +183,14 @@ def read_demand(spec: Object, status: Object | None = None, *, with_conditions: 
     if len(resources) > MOST_RESOURCES:  # no node has this many resources
         resources = {name: amount for name, amount in resources.items() if name in CORE_RESOURCES}
     resources |= host_ports(spec)
-    return shared(Demand(conditions_spec.get("nodeSelector") or {}, terms, tolerations, resources))
+    return intern(Demand(conditions_spec.get("nodeSelector") or {}, terms, tolerations, resources))
 
 
 def read_apart(spec: Object, max_chars: int = MOST_TEXT) -> tuple[Apart, ...]:
     """Returns the terms of a pod's required anti-affinity.
 
     If the terms have more than ``max_chars`` characters, each term is replaced by a term that selects more
-    pods and has one label. If there are too many terms, each is replaced by a term that selects all pods.
+    pods, by at most one label. If there are too many terms, each is replaced by a term that selects all pods.
     """
     terms = _required(spec, "podAntiAffinity") or ()
     if not terms:
@@ -216,7 +216,7 @@ def _read_term(term: Object, *, is_long: bool) -> Apart:
 
 
 def apart_of(*fields: Any) -> Apart:  # noqa: ANN401 - the fields of `Apart`
-    """Returns the one object for all terms with these fields. It exists as long as a pod has it."""
+    """Returns the one object for all terms with these fields, as long as a pod refers to it."""
     return _apart_terms.setdefault(fields, Apart(*fields))
 
 

@@ -1,4 +1,4 @@
-"""Reads selectors of devices in CEL: conjunctions of comparisons of an attribute with a value.
+"""Reads CEL selectors of devices: comparisons of attributes with values, joined by ``&&``.
 
 All templates of AWS's document "AWS Neuron Dynamic Resource Allocation" have such selectors. Other selectors
 are not supported.
@@ -31,9 +31,9 @@ _COMPARISON: Final = re.compile(
 
 
 def parse_selectors(selectors: Iterable[Object]) -> tuple[Conditions, Fault | None]:
-    """Returns the conditions of selectors. For an unsupported selector: at most the driver's, and a fault."""
+    """Returns the conditions of selectors; if one is not supported, at most the driver's, and the fault."""
     texts = [(selector.get("cel") or {}).get("expression") or "" for selector in selectors]
-    conditions = [_compared(text) for text in texts]
+    conditions = [_parse_comparisons(text) for text in texts]
     if None in conditions:
         names_driver = any(DRIVER in text for text in texts)
         return (NEURON if names_driver else frozenset()), ("selector", texts[conditions.index(None)][:120])
@@ -41,12 +41,12 @@ def parse_selectors(selectors: Iterable[Object]) -> tuple[Conditions, Fault | No
 
 
 def condition(key: str, value: str | int | bool) -> tuple[str, str | int | bool]:  # noqa: FBT001 - a value
-    """Returns a condition. Its key shows booleans, because in Python a boolean equals a number."""
+    """Returns a condition. The key of a boolean ends in ``?``, because in Python, ``True`` equals 1."""
     return (f"{key}?" if isinstance(value, bool) else key), value
 
 
 @lru_cache(maxsize=256)
-def _compared(expression: str) -> Conditions | None:
+def _parse_comparisons(expression: str) -> Conditions | None:
     """Returns the comparisons of a CEL conjunction; None for any other expression."""
     conditions: set[tuple[str, str | int | bool]] = set()
     for part in expression.split("&&", MOST_COMPARED):

@@ -10,7 +10,7 @@ from placement.observe.model import UNITS, UnitSettings, units_of
 
 
 def watch_units(path: Path | None) -> Watched[UnitSettings]:
-    """Returns the watched units of the packaged table and, with a path, of this file or directory.
+    """Returns the watched units of the packaged table and, with a path, of the table at this path.
 
     If a row is removed, for example by the kill switch, its units remain, because pods may be on them.
     """

@@ -138,7 +138,7 @@ def annotations_without_room(tenant: Tenant) -> Running:
             used = sum(map(len, ("pad", *annotations, *annotations.values())))
             annotations["pad"] = "x" * (MOST - 20 - used)
         tenant.forge(pod)
-    tenant.wait_for_event(f"at most {MOST_ANNOTATIONS}, so that its unit has room")
+    tenant.wait_for_event(f"at most {MOST_ANNOTATIONS} are supported")
     yield ALL
 
 

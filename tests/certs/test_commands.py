@@ -221,5 +221,5 @@ def test_an_expired_leaf_is_reported(clock: Clock) -> None:
     certs("issue")
     clock.forward(timedelta(days=100))
     shown = certs("status")
-    assert "(over)" in shown.output
+    assert "(expired)" in shown.output
     assert "wrong: no leaf to serve: it is only valid from" in shown.output

@@ -225,7 +225,7 @@ CASES = [
         "a leaf that ends first does not",
         both(trusted=LEAF - SETTLE / 2, after=LEAF - SETTLE / 2),
         ISSUE,
-        f"the leaf ends at {stamp(NOW + LEAF)}, before the settling time",
+        f"the leaf ends at {stamp(NOW + LEAF)}, before the settling time ends",
     ),
     ("a lost leaf does not", both(leaf=None), ISSUE, ABSENT_LEAF),
     (

@@ -35,7 +35,7 @@ TEXTS: dict[str, list[tuple[tuple[Any, ...], dict[str, bool], str]]] = {
         (
             ("leaf", NOON + DAY, NOON, NOON + DAY),
             {},
-            f"leaf       {LIFE} (over), renewed from 2026-11-28 12:00 UTC",
+            f"leaf       {LIFE} (expired), renewed from 2026-11-28 12:00 UTC",
         ),
     ],
     "older_cas": [
@@ -78,7 +78,7 @@ CONSTANTS = {
     "ca_due": "the authority reached its renewal time at {:%Y-%m-%dT%H:%M:%SZ}",
     "no_leaf": "no leaf to serve: {}",
     "leaf_due": "the leaf reached its renewal time at {:%Y-%m-%dT%H:%M:%SZ}",
-    "leaf_ends_early": "the leaf ends at {:%Y-%m-%dT%H:%M:%SZ}, before the settling time",
+    "leaf_ends_early": "the leaf ends at {:%Y-%m-%dT%H:%M:%SZ}, before the settling time ends",
     "leaf_lacks": "the leaf lacks the name {}",
     "stale": "the caBundle is stale in {}",
     "still_served": "the old authority stays trusted: its leaf is still served by {}",
@@ -117,7 +117,7 @@ CONSTANTS = {
     "not_complete": "not complete after {:g} s",
     "malformed_name": "a name of the certificate is malformed: {}",
     "outlives": "a leaf ({}) cannot outlive its authority ({})",
-    "short_leaf": "a leaf of {} is shorter than twelve settling times ({})",
+    "short_leaf": "a leaf of {} is shorter than twelve settling times of {}",
 }
 """The texts without values, and the templates."""
 

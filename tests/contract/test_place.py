@@ -95,7 +95,7 @@ def test_the_words_of_a_place() -> None:
         ),
         (f"labels/{REPLICA}", "3", "index has 0 terms: it must have 1 to 4"),
         (f"labels/{REPLICA}", "name+name+name+name+name", "index has 5 terms"),
-        (f"labels/{REPLICA}", "name group=index", "'index' must be 'labels/KEY'"),
+        (f"labels/{REPLICA}", "name group=index", "group is 'index': it must be 'labels/KEY'"),
     ],
 )
 def test_an_unreadable_placement_annotation_is_reported(old: str, new: str, why: str) -> None:

@@ -19,7 +19,7 @@ from webhook.rows.shapes import Shape
 from webhook.rows.table import Rule, Table
 from webhook.rules.explain import keys_by_path
 from webhook.rules.load import load_default, load_installed
-from webhook.rules.schema import bundled
+from webhook.rules.schema import published_schema
 from webhook.rules.show import conditions_of, effects_of
 
 SHAPES = ("shape", "workers", "node config", "together", "apart", "topology key")
@@ -81,6 +81,19 @@ The log, `status` and the metric `steps` of the [certificate program](certificat
 ### Problems of a job that is not placed whole
 
 `kubectl ultraserver verify JOB -o json` has these codes as `kind` under `problems`.""",
+    "findings": """\
+### Findings of why
+
+`kubectl ultraserver why JOB -o json` has these codes, and the codes of [problems of a job that is not placed
+whole](#problems-of-a-job-that-is-not-placed-whole), as `code` under `findings`.""",
+    "differences": """\
+### Findings of preview
+
+`kubectl ultraserver preview -f FILE -o json` has these codes as `code` under `server.findings`.""",
+    "checks": """\
+### Results of check
+
+`kubectl ultraserver check -o json` has these codes as `code` under `lines`.""",
 }
 """The introductions to the other codes, which are not codes of warnings and denials."""
 
@@ -104,8 +117,8 @@ def shapes(table: Table) -> str:
             shape.apart,
             f"`{unit.label.rpartition('/')[2]}`" if unit else "",
         )
-        for shape in table.families_on[0].shapes
-        for unit in [table.families_on[0].unit(shape)]
+        for shape in table.enabled_families[0].shapes
+        for unit in [table.enabled_families[0].unit(shape)]
     ]
     return _markdown(SHAPES, rows)
 
@@ -217,7 +230,7 @@ def _other_codes() -> Iterator[str]:
 
 def row_messages(table: Table) -> Iterator[tuple[str, str, str]]:
     """Yields each message of a packaged row: the name of the row, the severity and the text."""
-    shapes = [shape for family in table.families_on for shape in family.shapes]
+    shapes = [shape for family in table.enabled_families for shape in family.shapes]
     components = [rule for component in _components().values() for rule in component.rules]
     rows: dict[str, Shape | Rule] = {shape.name: shape for shape in shapes}
     rows |= {rule.name: rule for rule in (*table.rules, *components)}
@@ -229,7 +242,7 @@ def row_messages(table: Table) -> Iterator[tuple[str, str, str]]:
 
 def _keys() -> Iterator[str]:
     """Yields every row of a table with its keys, from the published schema."""
-    schema = bundled()
+    schema = published_schema()
     yield from _keys_of("Table", schema)
     for name, row in _reached(schema, schema["$defs"], {}).items():
         yield from _keys_of(name, row)

@@ -113,7 +113,7 @@ def test_aliases_share_nothing() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: 1\nb: 2\na: 3", "f:3:1: key 'a' is twice in one map: remove one"),
+        ("a: 1\nb: 2\na: 3", "f:3:1: key 'a' is twice in one map"),
         ('{"a": 1,\n"b": {"c": 1,\n "c": 2}}', "f:3:2: key 'c' is twice in one map"),
         ('{"a": 1e999}', "f:1:7: kubectl refuses or rounds the number 1e999: quote it, or"),
         ("a: [.inf]", "f:1:5: kubectl may read .inf as a number: quote it if it is text"),
@@ -121,7 +121,7 @@ def test_aliases_share_nothing() -> None:
         ("a: ! 12", "f:1:4: the tag ! is not supported"),
         ("a: !!int x", "f:1:4: the tag !!int is not supported"),
         ("a: *x", "f:1:4: found undefined alias: write the anchor before the alias"),
-        ("a: &x [*x]", "f:1:4: nested deeper than 100 levels, or an alias within its own anchor"),
+        ("a: &x [*x]", "f:1:4: nested deeper than 100 levels"),
         (
             "a: &x 1\nb: &x 2",
             "f:2:4: second occurrence, found duplicate anchor; first occurrence: use another",
@@ -130,7 +130,7 @@ def test_aliases_share_nothing() -> None:
         ("a: 1\n...\nb: 2", "f:2:1: kubectl ignores the text after '...'"),
         ("--- a", "f:1:4: only a comment may follow '---'"),
         ("a: \x07", r"f:1:4: '\x07' is not allowed in YAML: remove it"),
-        (b"a: 1\nb: \xff", "f:2:4: the byte 0xff is not UTF-8: save the file as UTF-8"),
+        (b"a: 1\nb: \xff", "f:2:4: the byte 0xff is not UTF-8"),
         ("a: \ud800", "f:1:4: the byte 0xed is not UTF-8"),
         (
             'a: "\\ud800"',
@@ -152,7 +152,7 @@ def test_aliases_share_nothing() -> None:
         ("x: &x [[]]\nz: " + "[" * 98 + "*x" + "]" * 98, "f:1:8: nested deeper than 100 levels"),
         ('{"a": 1} {"b": 2}', "f:1:10: did not find expected <document start>: write a line '---' between"),
         ('{"a": 1,\n"b": 2,, "c": 3', "f:2:8: "),
-        ('a: 1\n"\\/": 2', r"f:2:1: kubectl reads the escape \/ in JSON only, and this is YAML: write /"),
+        ('a: 1\n"\\/": 2', r"f:2:1: kubectl reads the escape \/ in JSON only"),
         ('{"a": 1}\n{"b": 2}\n---\nc: 3', "f:3:1: kubectl reads only JSON here"),
         ('{"a": 1}\n{"b": 2}\n{"c": 3,}', "f:3:9: kubectl reads only JSON here"),
         ('{"a": 1}\n{"b": 2}\n{"c": NaN}', "f:3:1: kubectl reads only JSON here"),
@@ -207,11 +207,11 @@ def test_lists_are_opened_as_kubectl_opens_them() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("kind: List\nitems: {}", "f:2:1: items is {}, not a list: write a list of objects"),
-        ("replicas: 4", "f:1:1: this is not a Kubernetes object: it has no kind; add it, or leave"),
+        ("kind: List\nitems: {}", "f:2:1: items is {}, not a list"),
+        ("replicas: 4", "f:1:1: this is not a Kubernetes object: it has no kind; add it"),
         ("apiVersion: v1\nKind: Pod", "it has no kind; did you mean 'kind' for 'Kind'?"),
         ("apiVersion: v1\nkind: 5", "it has no kind; add it"),
-        ('{"items": [\n 1]}', "f:2:1: a Kubernetes object is a map with apiVersion and kind, and this is 1"),
+        ('{"items": [\n 1]}', "f:2:1: a Kubernetes object is a map"),
     ],
 )
 def test_a_list_of_something_else_is_refused(text: str, message: str) -> None:

@@ -1,4 +1,4 @@
-"""``check``: what each judge says of objects; tests/plane/fleets/test_check.py breaks a real installation."""
+"""``check``: the result of each check; tests/plane/fleets/test_check.py breaks a real installation."""
 
 import base64
 import json
@@ -16,6 +16,7 @@ from contract.keys import INJECT, SERVER_2, SERVER_4
 from kubectl_ultraserver import __main__ as cli
 from kubectl_ultraserver.check import cluster, installed
 from kubectl_ultraserver.check.line import Line, deployed_program
+from kubectl_ultraserver.check.messages import RESULTS, WEBHOOK_LOGS
 from kubectl_ultraserver.objects import NAME
 from kubectl_ultraserver.table import Table
 from placement.observe.model import units_of
@@ -89,8 +90,8 @@ def guard(
     return installed.guard(policies, bindings, accounts or {}, placement=placement)
 
 
-def programs(image: str, ready: int = 1) -> list[Any]:
-    return [deployed_program(deployment("operator", image, ready))]
+def operators(kinds: list[str], image: str, ready: int = 1, *, kueue: bool = False) -> Iterator[Line]:
+    return cluster.operators(kinds, [deployed_program(deployment("operator", image, ready))], kueue=kueue)
 
 
 def tried(came: dict[str, Any], refused: str = "", *, wanted: bool = True, **known: Any) -> Iterator[Line]:
@@ -101,223 +102,183 @@ def replica(**message: str) -> dict[str, Any]:
     return {"p": {"status": "ok", "table": "r1", **message}}
 
 
+def certificates(end: str) -> Iterator[Line]:
+    return installed.certificates(replica(certificate=f"{end}T12:00:00Z"), NOW)
+
+
+def left_out(kinds: list[str], *rows: dict[str, Any], **labels: str) -> Iterator[Line]:
+    return installed.left_out(hooks(BUNDLE, *rows, **labels), kinds, SPACES)
+
+
 SPACES = [namespace_object("kube-system"), namespace_object("a"), namespace_object("b", gpu="no")]
-GUARANTEE = {"namespaces": "a", "unit": SERVER_4, "count": 3}
+GUARANTEED = Table(units=units_of([], [{"namespaces": "a", "unit": SERVER_4, "count": 3}]))
 GATED = {"is_used": True, "has_kueue": False}
 ROW: dict[str, Any] = {"key": "gpu", "operator": "NotIn", "values": ["no"]}
 
+HAS_KEY = {"key": "gpu", "operator": "Exists"}
+QUOTA = {"type": "ReplicaFailure", "message": "exceeded quota"}
 SERVICE = "system:serviceaccount:"
+ENFORCE = {"pod-security.kubernetes.io/enforce": "baseline"}
 
 JUDGED: list[tuple[Iterator[Line], list[str]]] = [
-    (cluster.kubernetes("v1.34.1-eks-3"), ["pass Kubernetes v1.34.1-eks-3"]),
-    (cluster.kubernetes("v1.29.9"), ["fail Kubernetes v1.29.9; "]),
-    (cluster.kubernetes("v1.30.14"), ["warn Kubernetes v1.30.14; 1.34 to "]),
-    (cluster.kubernetes("v1.33.0"), ["warn Kubernetes v1.33.0; 1.34 to "]),
-    (cluster.kubernetes("v2.0"), ["warn Kubernetes v2.0"]),
-    (cluster.kubernetes(""), ["fail Kubernetes "]),
-    (cluster.rights([]), ["pass you may create"]),
-    (cluster.rights(["clusterroles"]), ["fail you may not create clusterroles"]),
-    (cluster.nodes(fleet(NODES)), ["pass 8 nodes of 2 UltraServers"]),
-    (cluster.nodes(fleet([])), ["warn there is no UltraServer node"]),
-    (cluster.nodes(fleet([*NODES[1:], *LOST[:1]])), ["warn 1 of 8 UltraServer nodes have no label"]),
-    (cluster.nodes(fleet(LOST)), ["fail 8 of 8 UltraServer nodes have no label"]),
-    (
-        cluster.nodes(fleet(NODES, table=Table(units=units_of([], [GUARANTEE])))),
-        ["pass 8 nodes of 2 UltraServers", "warn teams are guaranteed 3 units of "],
-    ),
-    (cluster.nodes(fleet(BARE)), ["fail 8 of 8 UltraServer nodes have no devices: n1-0, n1-1"]),
-    (
-        cluster.operators([MPI], programs("r.io/x/mpi-operator:0.8.0"), kueue=False),
-        ["pass mpi-operator 0.8.0 is "],
-    ),
-    (cluster.operators([MPI], programs("mpi-operator@sha256:0", 0), kueue=False), ["fail mpi-operator  is "]),
-    (cluster.operators([MPI], [], kueue=False), ["warn no Deployment has an image mpi-operator"]),
-    (cluster.operators([], [], kueue=False), [f"warn the API server has no {MPI}"]),
-    (cluster.operators([], programs("kueue:v0.15.2"), kueue=True), ["warn ", "pass kueue v0.15.2 is"]),
-    (
-        cluster.operators([], programs("kueue:v0.9.1"), kueue=True),
-        ["warn ", "pass ", "warn Kueue v0.9.1 was not"],
-    ),
+    (cluster.kubernetes("v1.34.1-eks-3"), ["pass kubernetes: v1.34.1-eks-3"]),
+    (cluster.kubernetes("v1.29.9"), ["fail old-kubernetes: v1.29.9"]),
+    (cluster.kubernetes("v1.30.14"), ["warn kubernetes: v1.30.14"]),
+    (cluster.kubernetes("v1.33.0"), ["warn kubernetes: v1.33.0"]),
+    (cluster.kubernetes("v2.0"), ["warn kubernetes: v2.0"]),
+    (cluster.kubernetes(""), ["fail old-kubernetes"]),
+    (cluster.rights([]), ["pass rights"]),
+    (cluster.rights(["clusterroles", "roles"]), ["fail rights: clusterroles, roles"]),
+    (cluster.nodes(fleet(NODES)), ["pass nodes: 8 nodes of 2 "]),
+    (cluster.nodes(fleet([])), ["warn no-ultraservers"]),
+    (cluster.nodes(fleet([*NODES[1:], *LOST[:1]])), ["warn nodes-without-unit: 1 of 8 "]),
+    (cluster.nodes(fleet(LOST)), ["fail nodes-without-unit: 8 of 8 "]),
+    (cluster.nodes(fleet(NODES, table=GUARANTEED)), ["pass nodes", "warn guarantees: 3 units of "]),
+    (cluster.nodes(fleet(BARE)), ["fail nodes-without-devices: n1-0, n1-1, n1-2, n1-3 and 4 more"]),
+    (operators([MPI], "r.io/x/mpi-operator:0.8.0"), ["pass operator: mpi-operator 0.8.0 is "]),
+    (operators([MPI], "mpi-operator@sha256:0", 0), ["fail operator: mpi-operator  is "]),
+    (operators([MPI], "other"), ["warn operator-not-found: mpi-operator"]),
+    (operators([], "other", kueue=True), [f"warn no-mpijobs: {MPI}", "warn kueue-not-found: kueue"]),
+    (operators([], "kueue:v0.15.2", kueue=True), ["warn no-mpijobs", "pass kueue: v0.15.2"]),
+    (operators([], "kueue:v0.9.1", kueue=True), ["warn no-mpijobs", "pass kueue", "warn old-kueue: v0.9.1"]),
+    (operators([], "kueue@sha256:0"), ["warn no-mpijobs", "warn old-kueue: Kueue without a tag was"]),
     (cluster.accounts({}), []),
     (
         cluster.accounts({f"{SERVICE}ml:mpi-operator": True, f"{SERVICE}kubeflow:mpi-operator": False}),
-        ["pass the guard will accept the pods of ", "pass the guard will accept the pods of "],
+        ["pass account: kubeflow", "pass account: ml"],
     ),
-    (cluster.accounts({f"{SERVICE}ml:mpi-operator": False}), ["fail the guard will refuse the pods of "]),
-    (cluster.namespace(None, ""), ["pass "]),
+    (cluster.accounts({f"{SERVICE}ml:mpi-operator": False}), ["fail account: ml"]),
+    (cluster.namespace(None, ""), ["pass no-namespace"]),
     (
         cluster.namespace({"status": {"phase": "Terminating"}}, "x"),
-        ["fail namespace ultraserver-webhook, PodSecurity as the cluster has it, is being"],
+        ["fail namespace-terminating: as the cluster has it"],
     ),
-    (
-        cluster.namespace(namespace_object(NAME), "403 no"),
-        ["fail namespace ultraserver-webhook, PodSecurity as the cluster"],
-    ),
-    (cluster.namespace(namespace_object(NAME), ""), ["pass namespace"]),
-    (
-        installed.pods([deployment()], []),
-        [f"pass {NAME} has 2 of 2 pods ready, with image registry/{NAME}:1"],
-    ),
-    (installed.pods([deployment(ready=1)], []), [f"warn {NAME} has 1 of 2 pods ready"]),
-    (installed.pods([], []), [f"fail there is no Deployment {NAME}/{NAME}"]),
+    (cluster.namespace(namespace_object(NAME), "403 no"), ["fail namespace: 403 no"]),
+    (cluster.namespace(namespace_object(NAME), ""), ["pass namespace: PodSecurity as the cluster has it, a"]),
+    (cluster.namespace(namespace_object(NAME, **ENFORCE), ""), ["pass namespace: PodSecurity baseline, a"]),
+    (installed.pods([deployment()], []), [f"pass deployment: {NAME} has 2 of 2 "]),
+    (installed.pods([deployment(ready=1)], []), ["warn deployment: 1 of 2 "]),
+    (installed.pods([], []), ["fail no-deployment"]),
     (
         installed.pods([deployment(ready=0)], [pod("ImagePullBackOff")]),
-        [f"fail image {NAME}, which names no registry, cannot be pulled: p", "fail "],
+        [f"fail image: {NAME}, which names no registry, cannot", "fail deployment: ImagePullBackOff"],
+    ),
+    (installed.pods([deployment(ready=0)], [pod("CrashLoopBackOff")]), ["fail deployment: 0 of 2 "]),
+    (
+        installed.pods([deployment(conditions=[QUOTA], ready=0)], [pod("ErrImagePull", "r.io/x")]),
+        ["fail image: r.io/x cannot", "fail deployment: exceeded quota; ErrImagePull"],
+    ),
+    (certificates("2026-12-21"), ["pass certificate: 30 days"]),
+    (certificates("2026-11-22"), ["warn certificate: 1 days"]),
+    (certificates("2026-11-20"), ["fail certificate-ended: ended on 2026-11-20"]),
+    (installed.tables(replica(), "r1", ""), ["pass replica-table: r1; the preview service uses r1"]),
+    (installed.tables(replica(), "r2", ""), ["warn replica-table: r1; the preview service uses r2"]),
+    (installed.tables(replica(), "", ""), ["pass replica-table: r1"]),
+    (installed.tables(replica(problem="bad files"), "r1", ""), ["fail replica-problem: bad files"]),
+    (installed.tables({"p": "no route"}, "r1", ""), ["fail replica-without-answer: no route"]),
+    (installed.tables({}, "", "nothing there"), ["fail rule-table: nothing there", "fail no-replica"]),
+    (installed.previews({"version": "1"}, "", "1"), ["pass release"]),
+    (installed.previews({"version": "1"}, "", "2"), ["warn release"]),
+    (installed.previews({}, "", "2"), ["warn release: older than 0.3"]),
+    (installed.previews({}, "it is off", "2"), ["warn no-preview-service: it is off"]),
+    (installed.bundles({"M": hooks()}, installed.authorities(BUNDLE)), ["pass ca-bundle: M"]),
+    (installed.bundles({"M": hooks(OTHER)}, installed.authorities(BUNDLE)), ["fail ca-bundle: mpijobs"]),
+    (installed.bundles({"M": hooks(OTHER)}, None), ["pass ca-bundle"]),
+    (installed.bundles({"M": hooks("")}, None), ["fail ca-bundle"]),
+    (installed.bundles({"M": hooks("bm8=")}, None), ["fail ca-bundle"]),
+    (installed.bundles({"M": None}, None), ["fail no-registration: M"]),
+    (left_out([MPI]), [f"pass kinds-sent: sent: {MPI}; ", "pass namespaces-left-out: none"]),
+    (
+        left_out(["batch/v1/jobs"]),
+        ["pass kinds-sent: not sent: batch/v1/jobs", "pass namespaces-left-out: none"],
     ),
     (
-        installed.pods([deployment(ready=0)], [pod("CrashLoopBackOff")]),
-        [f"fail {NAME} has 0 of 2 pods ready"],
+        left_out(["j/v1/jobsets"]),
+        ["warn kinds-sent: not sent: j/v1/jobsets", "pass namespaces-left-out: none"],
     ),
     (
-        installed.pods(
-            [deployment(ready=0, conditions=[{"type": "ReplicaFailure", "message": "exceeded quota"}])], []
-        ),
-        [f"fail {NAME} has 0 of 2 pods ready, with image registry/{NAME}:1: exceeded quota"],
+        left_out([], ROW),
+        ["pass kinds-sent: sent: nothing; not sent: none", "pass namespaces-left-out: out: b"],
     ),
+    (left_out([], ROW | {"operator": "In"}), ["pass kinds-sent", "pass namespaces-left-out: out: a"]),
+    (left_out([], HAS_KEY), ["pass kinds-sent", "pass namespaces-left-out: out: a"]),
     (
-        installed.certificates(replica(certificate="2026-12-21T12:00:00Z"), NOW),
-        ["pass the certificate of p is"],
+        left_out([], HAS_KEY | {"operator": "DoesNotExist"}),
+        ["pass kinds-sent", "pass namespaces-left-out: out: b"],
     ),
-    (
-        installed.certificates(replica(certificate="2026-11-22T12:00:00Z"), NOW),
-        ["warn the certificate of p is"],
-    ),
-    (
-        installed.certificates(replica(certificate="2026-11-20T12:00:00Z"), NOW),
-        ["fail the certificate of p ended on 2026-11-20"],
-    ),
-    (installed.tables(replica(), "r1", ""), ["pass p uses table r1"]),
-    (installed.tables(replica(), "r2", ""), ["warn p uses table r1; the preview service uses r2"]),
-    (installed.tables(replica(problem="unusable table files"), "r1", ""), ["fail p: unusable table files"]),
-    (installed.tables(replica(), "", ""), ["pass p uses table r1"]),
-    (installed.previews({"version": "1"}, "", "1"), ["pass the installation is 1, this plugin is 1"]),
-    (installed.previews({"version": "1"}, "", "2"), ["warn the installation is 1, this plugin is 2"]),
-    (installed.previews({}, "", "2"), ["warn the installation is older than 0.3, this plugin is 2"]),
-    (installed.previews({}, "it is off", "2"), ["warn it is off"]),
-    (installed.tables({"p": "no route"}, "r1", ""), ["fail p did not answer: no route"]),
-    (installed.tables({}, "", "nothing there"), ["fail the ConfigMap", "fail no replica runs"]),
-    (installed.bundles({"M": hooks()}, installed.authorities(BUNDLE)), ["pass M: is trusted"]),
-    (
-        installed.bundles({"M": hooks(OTHER)}, installed.authorities(BUNDLE)),
-        ["fail M: the caBundle does not match"],
-    ),
-    (installed.bundles({"M": hooks(OTHER)}, None), ["pass M"]),
-    (installed.bundles({"M": hooks("")}, None), ["fail M: the caBundle does not match"]),
-    (installed.bundles({"M": hooks("bm8=")}, None), ["fail M: the caBundle does not match"]),
-    (installed.bundles({"M": None}, None), [f"fail there is no M {NAME}"]),
-    (
-        installed.left_out(hooks(), [MPI], SPACES),
-        [f"pass sent: {MPI}; not sent: none", "pass namespaces left out: none"],
-    ),
-    (
-        installed.left_out(hooks(), ["batch/v1/jobs"], SPACES),
-        ["pass sent: nothing; not sent: batch/v1/jobs", "pass"],
-    ),
-    (
-        installed.left_out(hooks(), ["j/v1/jobsets"], SPACES),
-        ["warn sent: nothing; not sent: j/v1/jobsets", "pass"],
-    ),
-    (installed.left_out(hooks(BUNDLE, ROW), [], SPACES), ["pass", "pass namespaces left out: b"]),
-    (
-        installed.left_out(hooks(BUNDLE, ROW | {"operator": "In"}), [], SPACES),
-        ["pass", "pass namespaces left out: a"],
-    ),
-    (
-        installed.left_out(hooks(BUNDLE, {"key": "gpu", "operator": "Exists"}), [], SPACES),
-        ["pass", "pass namespaces left out: a"],
-    ),
-    (
-        installed.left_out(hooks(BUNDLE, {"key": "gpu", "operator": "DoesNotExist"}), [], SPACES),
-        ["pass", "pass namespaces left out: b"],
-    ),
-    (installed.left_out(hooks(BUNDLE, gpu="yes"), [], SPACES), ["pass", "warn namespaces left out: a, b"]),
-    (tried(stored()), ["pass an MPIJob in namespace team is changed"]),
-    (tried({}, "denied"), ["fail an MPIJob in namespace team is refused: denied"]),
-    (
-        tried(stored(mutated=False)),
-        ["fail an MPIJob in namespace team is not changed in a dry run: the webhook added nothing"],
-    ),
+    (left_out([], gpu="yes"), ["pass kinds-sent", "warn namespaces-left-out: out: a, b"]),
+    (tried(stored()), ["pass job-changed: team"]),
+    (tried({}, "denied"), ["fail job-refused: denied"]),
+    (tried(stored(mutated=False)), ["fail job-unchanged: added nothing"]),
     (
         tried(
             stored(mutated=False),
             wanted=False,
             namespace_object=namespace_object("team", **{INJECT: "false"}),
         ),
-        ["warn an MPIJob in namespace team is not changed in a dry run: the webhook added nothing: "],
+        ["warn job-unchanged: added nothing"],
     ),
-    (installed.placement(LEASE, NOW, **GATED), ["pass placement-1 leads"]),
-    (
-        installed.placement(None, NOW, **GATED),
-        ["fail jobs wait for ultraserver-placement, which does not run"],
-    ),
-    (
-        installed.placement(LEASE, NOW + timedelta(hours=1), **GATED),
-        ["fail jobs wait for ultraserver-placement"],
-    ),
-    (
-        installed.placement(None, NOW, is_used=False, has_kueue=True),
-        ["pass whole-job admission is not in the rule table"],
-    ),
-    (
-        installed.placement(None, NOW, is_used=False, has_kueue=False),
-        ["warn whole-job admission is not in the rule table"],
-    ),
+    (installed.placement(LEASE, NOW, **GATED), ["pass placement: placement-1"]),
+    (installed.placement(None, NOW, **GATED), ["fail placement: does not run"]),
+    (installed.placement(LEASE, NOW + timedelta(hours=1), **GATED), ["fail placement: placement-1"]),
+    (installed.placement(None, NOW, is_used=False, has_kueue=True), ["pass no-placement"]),
+    (installed.placement(None, NOW, is_used=False, has_kueue=False), ["warn no-placement"]),
     (installed.queues(is_used=True, has_kueue=True), []),
     (installed.queues(is_used=False, has_kueue=False), []),
-    (
-        installed.queues(is_used=True, has_kueue=False),
-        ["fail a job that names a queue skips whole-job admission"],
-    ),
-    (
-        installed.queues(is_used=False, has_kueue=True),
-        ["warn Kueue is installed, but the rule table does not let jobs wait"],
-    ),
+    (installed.queues(is_used=True, has_kueue=False), ["fail queues-without-kueue"]),
+    (installed.queues(is_used=False, has_kueue=True), ["warn kueue-unused"]),
     (installed.levels([], ["rack"]), []),
     (
         installed.levels(["rack", "block"], ["rack"]),
-        [
-            "warn the rule table uses Kueue's level block; no Topology has it, only rack: ",
-            "pass the rule table uses Kueue's level rack",
-        ],
+        ["warn kueue-level: only rack", "pass kueue-level: rack"],
     ),
-    (
-        installed.levels(["rack"], []),
-        ["warn the rule table uses Kueue's level rack; no Topology has it, only none: "],
-    ),
-    (guard(policies(), bound(), {"op": True}), ["pass 3 policies are enforced"]),
-    (guard(policies("other"), bound(), {"op": False}, placement=False), ["warn there is no guard"]),
-    (guard(policies(ACCOUNT), bound(names=[ACCOUNT])), ["warn there is no guard"]),
-    (guard(policies("other"), bound()), ["fail no policy limits what the account of ", "warn there is no"]),
-    (guard(policies(ACCOUNT), bound("Warn", [ACCOUNT])), ["fail no policy limits", "warn there is no"]),
-    (guard(policies(), bound("Warn"), placement=False), ["warn these warn only: "]),
+    (installed.levels(["rack"], []), ["warn kueue-level: only none"]),
+    (guard(policies(), bound(), {"op": True}), ["pass guard: 3 "]),
+    (guard(policies("other"), bound(), {"op": False}, placement=False), ["warn no-guard"]),
+    (guard(policies(ACCOUNT), bound(names=[ACCOUNT])), ["warn no-guard"]),
+    (guard(policies("other"), bound()), ["fail placement-account", "warn no-guard"]),
+    (guard(policies(ACCOUNT), bound("Warn", [ACCOUNT])), ["fail placement-account", "warn no-guard"]),
+    (guard(policies(), bound("Warn"), placement=False), [f"warn guard: {POD_GUARD}"]),
     (
         guard(policies(*installed.POLICIES, ACCOUNT), [*bound("Warn"), *bound(names=[ACCOUNT])]),
-        ["warn these"],
+        [f"warn guard: {POD_GUARD}"],
     ),
-    (guard(policies(), bound(names=[POD_GUARD])), ["fail missing, or without a binding: "]),
-    (guard(policies(POD_GUARD), bound()), ["fail missing, or without a binding: "]),
-    (guard(policies(), bound(), {"op": False}), ["pass", "fail the guard refuses the pods of op"]),
+    (guard(policies(), bound(names=[POD_GUARD])), [f"fail guard-incomplete: {NAME}-guard-jobs"]),
+    (guard(policies(POD_GUARD), bound()), [f"fail guard-incomplete: {NAME}-guard-jobs"]),
+    (guard(policies(), bound(), {"op": False}), ["pass guard", "fail account-refused: op"]),
     (
         guard(
             policies(*installed.POLICIES, installed.KINDS_POLICY),
             bound(names=[*installed.POLICIES, installed.KINDS_POLICY]),
         ),
-        ["pass 4 policies are enforced"],
+        ["pass guard: 4 "],
     ),
     (
         guard(policies(*installed.POLICIES, OLDER), bound(names=[*installed.POLICIES, OLDER])),
-        ["pass", f"fail policies of an older release, to be deleted with their bindings: {OLDER}"],
+        ["pass guard", f"fail guard-outdated: {OLDER}"],
     ),
 ]
+"""The results of each check: the status, the code, and after a colon a fact that the text has."""
 
 
-def test_every_check_reports_its_failure() -> None:
+def test_every_check_reports_its_results() -> None:
+    codes = {"not-checked", "not-read"}
     for lines, expected in JUDGED:
-        entries = list(lines)
-        message = [f"{line.status} {line.text}" for line in entries]
-        assert len(message) == len(expected), message
-        assert all(map(str.startswith, message, expected)), (message, expected)
-        assert all(line.remedy and line.link for line in entries if line.status != "pass"), entries
+        results = [*lines]
+        assert [f"{line.status} {line.code}" for line in results] == [
+            each.partition(": ")[0] for each in expected
+        ]
+        for line, each in zip(results, expected, strict=True):
+            assert each.partition(": ")[2] in line.text
+            assert bool(line.remedy and line.link) == (line.status != "pass"), line
+            codes.add(line.code)
+    assert codes == set(RESULTS)
+
+
+def test_the_remedy_for_an_unchanged_job_is_the_log_only_if_the_rule_table_would_change_the_job() -> None:
+    [log], [other] = (tried(stored(mutated=False), wanted=wanted) for wanted in (True, False))
+    assert log.remedy == WEBHOOK_LOGS
+    assert other.remedy not in ("", WEBHOOK_LOGS)
 
 
 def test_the_accounts_that_are_expected_are_those_that_the_chart_binds() -> None:
@@ -331,13 +292,9 @@ def test_the_accounts_that_are_expected_are_those_that_the_chart_binds() -> None
 
 
 def test_links_lead_into_the_documents() -> None:
-    entries = [
-        link
-        for path in (REPOSITORY / "kubectl_ultraserver" / "check").glob("*.py")
-        for link in re.findall(r'"([a-z-]+\.md(?:#[a-z-]+)?)"', path.read_text(encoding="utf-8"))
-    ]
-    assert len(set(entries)) > 10
-    for link in entries:
+    links = {result.page for result in RESULTS.values() if result.page}
+    assert len(links) > 10
+    for link in links:
         document, _, anchor = link.partition("#")
         assert not anchor or anchor in anchors(f"docs/{document}"), link
         assert (REPOSITORY / "docs" / document).exists(), link
@@ -376,4 +333,7 @@ def test_the_exit_status_has_the_result_also_if_some_objects_may_not_be_read(api
         f"{document['pass']} passed, {document['warn']} warnings, {document['fail']} failures\n"
     )
     api.refuse = "GET /version"
-    assert "[warn] kubernetes: not checked" in run("check", "--pre")[1]
+    lines = json.loads(run("check", "--pre", "-o", "json")[1])["lines"]
+    codes = {line["check"]: line["code"] for line in lines}
+    assert codes["kubernetes"] == "not-checked"
+    assert codes["rights"] == "not-read"

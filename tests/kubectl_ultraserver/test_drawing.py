@@ -110,7 +110,7 @@ def test_what_others_write_commands_nothing_of_a_terminal() -> None:
     by_label["metadata"] |= {"labels": {}, "annotations": {JOB: HOSTILE}}
     pods = unscheduled(workers("train", 4), HOSTILE)
     verdict = replace(verify(work(pods)), title=HOSTILE, unseen=HOSTILE)
-    finding = Finding("queue", HOSTILE, HOSTILE, (HOSTILE,), HOSTILE)
+    finding = Finding("no-quota", "queue", HOSTILE, HOSTILE, (HOSTILE,), HOSTILE)
     shown = [
         *topology_lines(servers(fleet(pods=[by_owner, by_label])), 200),
         *explanation_lines(HOSTILE, [finding, *why(case(work(pods)))], HOSTILE, {HOSTILE: HOSTILE}),

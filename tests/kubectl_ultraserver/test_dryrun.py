@@ -5,13 +5,14 @@ from typing import Any
 import pytest
 
 from contract import keys
+from kubectl_ultraserver import messages
 from kubectl_ultraserver.dryrun import DryRun, explain, stored_differences
+from kubectl_ultraserver.findings import Finding
 from testbed.mpijob import mpijob
 from tests.kubectl_ultraserver.api import table_of
 from tests.kubectl_ultraserver.build import answer, rules
 from webhook.engine import Request, evaluate
 
-WOULD = "though the rule table would change it"
 HOOK = {
     "name": "mpijobs.ultraserver-webhook.io",
     "rules": [{"apiGroups": ["kubeflow.org"], "resources": ["mpijobs"], "operations": ["CREATE"]}],
@@ -25,13 +26,10 @@ def registered(name: str, hook: dict[str, Any]) -> dict[str, Any]:
     return {"metadata": {"name": name}, "webhooks": [hook]}
 
 
-def findings_of(
-    stored: dict[str, Any], *registrations: dict[str, Any], **labels: str
-) -> list[tuple[str, str, Any]]:
+def findings_of(stored: dict[str, Any], *registrations: dict[str, Any], **labels: str) -> list[Finding]:
     """Returns the findings about a job of four workers that would be stored so."""
     sent = {"resource": ("kubeflow.org", "mpijobs"), "namespace_object": {"metadata": {"labels": labels}}}
-    job = explain(DryRun(answer(mpijob(4), rules()), stored=stored, registrations=registrations, **sent))
-    return [(each.name, each.text, each.details) for each in job]
+    return explain(DryRun(answer(mpijob(4), rules()), stored=stored, registrations=registrations, **sent))
 
 
 def test_a_job_that_agrees_with_the_table_needs_no_explanation() -> None:
@@ -41,33 +39,30 @@ def test_a_job_that_agrees_with_the_table_needs_no_explanation() -> None:
 
 def test_all_possible_reasons_are_named_if_none_is_certain() -> None:
     own, other = registered("ultraserver-webhook", HOOK), registered("zz", OTHER)
-    ((name, text, details),) = findings_of(mpijob(4), own, other)
-    assert (name, details) == ("mpijobs.ultraserver-webhook.io", ("blue: object.metadata.name == 'blue'",))
-    assert text == (
-        f"did nothing, {WOULD}: a match condition excludes it; or it did not answer, and its failurePolicy "
-        "is Ignore; or its replicas have another table; "
-        "or other.example undid its changes"
+    (finding,) = findings_of(mpijob(4), own, other)
+    assert (finding.code, finding.name) == ("did-nothing", "mpijobs.ultraserver-webhook.io")
+    assert finding.details == ("blue: object.metadata.name == 'blue'",)
+    reasons = (
+        messages.BY_CONDITION,
+        messages.NO_ANSWER,
+        messages.OTHER_TABLE,
+        messages.undone("other.example"),
     )
+    assert finding.text.endswith(f": {messages.any_of(reasons)}")
     closed = HOOK | {"failurePolicy": "Fail", "matchConditions": []}
-    ((_, text, details),) = findings_of(mpijob(4), registered("ultraserver-webhook", closed))
-    assert (text, details) == (f"did nothing, {WOULD}: its replicas have another table", ())
+    (finding,) = findings_of(mpijob(4), registered("ultraserver-webhook", closed))
+    assert (finding.code, finding.details) == ("did-nothing", ())
+    assert finding.text.endswith(f": {messages.OTHER_TABLE}")
 
 
 def test_what_keeps_the_webhook_from_being_called_is_the_only_reason() -> None:
-    assert findings_of(mpijob(4)) == [
-        (
-            "ultraserver-webhook",
-            f"is not called, {WOULD}: no MutatingWebhookConfiguration is called ultraserver-webhook",
-            (),
-        )
-    ]
+    (finding,) = findings_of(mpijob(4))
+    assert (finding.code, finding.name, finding.details) == ("not-registered", "ultraserver-webhook", ())
     off = {"matchExpressions": [{"key": keys.INJECT, "operator": "NotIn", "values": ["false"]}]}
     selects = registered("ultraserver-webhook", HOOK | {"namespaceSelector": off})
-    ((_, text, _),) = findings_of(mpijob(4), selects, **{keys.INJECT: "false"})
-    assert text == (
-        f"is not called, {WOULD}: namespace team is excluded by its namespaceSelector: "
-        f"label {keys.INJECT} is false, not NotIn false"
-    )
+    (finding,) = findings_of(mpijob(4), selects, **{keys.INJECT: "false"})
+    assert finding.code == "excluded"
+    assert finding.text.endswith(f" namespaceSelector: label {keys.INJECT} is false, not NotIn false")
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ def test_units_are_those_of_the_installations_table() -> None:
     racks = "families: [{name: racks, units: [{label: example.com/rack, nodes: 18}]}]\n"
     table = read(rules(racks))
     (api := Cluster()).put(RULES_PATH, rules(racks))
-    assert Lister(api, NAMESPACE).fleet.table.units.of("example.com/rack").nodes == 18
+    assert Lister(api, NAMESPACE).fleet.table.units.kind_of_label("example.com/rack").nodes == 18
     nodes = [Node(f"r{n}", {"example.com/rack": "r", HOSTNAME: f"r{n}", MODE: "1"}) for n in range(17)]
     (rack,) = servers(fleet(nodes, table=table))
     assert (rack.id, len(rack.spots), rack.troubles) == ("r", 18, ["1 of 18 nodes missing"])
@@ -170,7 +170,8 @@ def test_a_job_of_another_kind_that_is_suspended_or_over_quota_is_explained() ->
     obj["spec"]["suspend"] = True
     reference = JobReference("", "train")
     (about, *_) = why(case(work([], job=obj, reference=reference)))
-    assert about.text == "is suspended (spec.suspend), but not by a queue"
+    assert about.code == "suspended"
+    assert "(spec.suspend)" in about.text
     assert about.remedy.endswith('patch jobset train --type merge -p \'{"spec": {"suspend": false}}\'')
     obj = evaluate(load_default(), Request(jobset(2, 4), NAMESPACE)).after | {"status": {"restarts": 0}}
     pods = made(*KINDS["JobSet"], iter(THREE))
@@ -179,5 +180,6 @@ def test_a_job_of_another_kind_that_is_suspended_or_over_quota_is_explained() ->
         raw["status"] = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
     message = event("Job", "train-workers-1", "FailedCreate", "exceeded quota: neuron")
     (about,) = why(case(work([*pods[:5], *pods[6:]], job=obj), events=(message,)))
-    assert (about.kind, about.text) == ("job", "7 of 8 workers exist: there is no number 5")
+    assert (about.code, about.kind) == ("workers-missing", "job")
+    assert about.text.endswith(": there is no number 5")
     assert about.details == ("Job train-workers-1: FailedCreate: exceeded quota: neuron",)

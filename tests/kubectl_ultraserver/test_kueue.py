@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from kube.api import Object
-from kubectl_ultraserver import messages
 from kubectl_ultraserver.findings import Finding
 from kubectl_ultraserver.names import JobReference
 from kubectl_ultraserver.why import why
@@ -44,23 +43,25 @@ def findings_of(*workloads: Object, queued: str = "trn2u", **known: Any) -> list
 
 
 @pytest.mark.parametrize(
-    ("message", "what", "remedy"),
+    ("message", "code", "remedy"),
     [
-        (NO_QUOTA, "quota", "kubectl -n team describe localqueue trn2u"),
-        (NO_PLACE, "nodes", "kubectl ultraserver topology: "),
+        (NO_QUOTA, "no-quota", "kubectl -n team describe localqueue trn2u"),
+        (NO_PLACE, "no-nodes", "kubectl ultraserver topology: "),
     ],
 )
 def test_a_job_without_quota_or_place_quotes_kueue_and_names_the_queue(
-    message: str, what: str, remedy: str
+    message: str, code: str, remedy: str
 ) -> None:
     (finding,) = findings_of(workload(condition("QuotaReserved", "False", "Pending", message)))
-    assert (finding.kind, finding.name, finding.text) == ("queue", "trn2u", f"waits for {what}: {message}")
+    assert (finding.code, finding.kind, finding.name) == (code, "queue", "trn2u")
+    assert finding.text.endswith(f": {message}")
     assert finding.remedy.startswith(remedy)
 
 
 def test_a_workload_that_kueue_has_not_looked_at() -> None:
     (finding,) = findings_of(workload())
-    assert finding.text == "waits for quota: has not processed the job yet"
+    assert finding.code == "no-quota"
+    assert finding.text.endswith(": has not processed the job yet")
 
 
 def test_a_job_that_waits_for_an_admission_check_names_it() -> None:
@@ -70,7 +71,7 @@ def test_a_job_that_waits_for_an_admission_check_names_it() -> None:
             condition("QuotaReserved", "True", "QuotaReserved"), admissionChecks=[check, {"state": "Ready"}]
         )
     )
-    assert finding.text == messages.WAITS_FOR_CHECKS
+    assert finding.code == "admission-checks"
     assert finding.details[0] == "admission check prov: Pending: waiting for capacity"
 
 
@@ -80,7 +81,8 @@ def test_an_evicted_or_deactivated_job_is_explained() -> None:
     (finding,) = findings_of(workload(evicted, waits))
     assert finding.details[0] == "evicted: Preempted: Preempted to accommodate a workload (UID: 1)"
     (finding,) = findings_of(workload(evicted, waits, spec={"active": False}))
-    assert finding.text == "Workload mpijob-train-1a2b3 is deactivated (spec.active)"
+    assert finding.code == "deactivated"
+    assert "mpijob-train-1a2b3" in finding.text
 
 
 def test_a_job_that_is_admitted_waits_for_nothing_of_kueues() -> None:
@@ -91,24 +93,22 @@ def test_a_job_that_is_admitted_waits_for_nothing_of_kueues() -> None:
 
 
 def test_a_suspended_job_without_a_workload() -> None:
-    assert findings_of()[0].text == messages.NO_WORKLOAD
-    assert findings_of(has_kueue=False)[0].text == messages.NO_KUEUE
+    assert findings_of()[0].code == "no-workload"
+    assert findings_of(has_kueue=False)[0].code == "no-kueue"
     (finding,) = findings_of(queued="")
-    assert (finding.kind, finding.text) == (
-        "job",
-        "is suspended (spec.runPolicy.suspend), but not by a queue",
-    )
+    assert (finding.code, finding.kind) == ("suspended", "job")
+    assert "(spec.runPolicy.suspend)" in finding.text
 
 
 def test_another_jobs_workload_is_not_this_jobs() -> None:
     other = workload(condition("QuotaReserved", "False", "Pending", NO_QUOTA))
     other["metadata"]["ownerReferences"][0]["uid"] = "another"
-    assert findings_of(other)[0].text == messages.NO_WORKLOAD
+    assert findings_of(other)[0].code == "no-workload"
 
 
 def test_a_job_of_another_kind_is_found_by_the_owner_of_its_workload() -> None:
     waits = workload(condition("QuotaReserved", "False", "Pending", NO_QUOTA))
     waits["metadata"]["ownerReferences"][0]["kind"] = "JobSet"
     waiting = work([], reference=JobReference("jobset", "train"))
-    findings = why(case(waiting, workloads=(waits,), has_kueue=True))
-    assert [finding.kind for finding in findings] == ["queue"]
+    (finding,) = why(case(waiting, workloads=(waits,), has_kueue=True))
+    assert (finding.code, finding.kind) == ("no-quota", "queue")

@@ -3,6 +3,7 @@
 import re
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -13,13 +14,14 @@ from tests.docs.tables import meanings
 
 ERROR = ValueError("e")
 NOON = datetime(2026, 11, 28, 12, tzinfo=UTC)
+ONE, TWO = NOON.replace(hour=13), NOON.replace(hour=14)
 SIX = ["a", "b", "c", "d", "e", "f"]
 INJECT = "ultraserver-webhook.io/inject"
 MOVE = "ultraserver-webhook.io/on-node-failure"
 PORT_FORWARD = (
     "try kubectl --namespace ultraserver-webhook port-forward service/ultraserver-webhook-preview 8080:http"
 )
-ROLE = "docs/kubectl.md has a ClusterRole with all that it needs"
+ROLE = "docs/kubectl.md has a ClusterRole with all rights of the plugin"
 HOSTS = "an administrator can add the name of the API server to the chart's value previewHosts"
 HINT = "the device plugin, the DRA driver or you set labels"
 
@@ -37,8 +39,8 @@ TEXTS = [
     ),
     (messages.of_pods(["a", "b"], "text"), "a, b: text"),
     (messages.without_node(["a"], 4), "1 of 4 workers have no node: a"),
-    (messages.exist(3, 4), "3 of 4 workers exist"),
-    (messages.exist(3, 4, ["2"]), "3 of 4 workers exist: there is no number 2"),
+    (messages.workers_exist(3, 4), "3 of 4 workers exist"),
+    (messages.workers_exist(3, 4, ["2"]), "3 of 4 workers exist: there is no number 2"),
     (messages.partial_block("us", ["a"], 4), "us has 1 of the job's workers, and node config 4 needs 4: a"),
     (
         messages.no_unit("l", "s", "1"),
@@ -49,23 +51,41 @@ TEXTS = [
         f"which is in no working UltraServer: label l is missing, node id missing; {HINT}",
     ),
     (messages.node_outside("n", "l", None), "node n: in no working UltraServer, label l is missing"),
-    (messages.added_nothing(": why", blocks=False), "added nothing: why"),
-    (messages.added_nothing(": why", blocks=True), "added blocks to its pods, and nothing to the job: why"),
+    (messages.jobs_wait(1, 1, "12:00"), "1 job waits at 12:00 UTC"),
+    (messages.jobs_wait(2, 0, "12:00"), "2 jobs wait at 12:00 UTC"),
+    (messages.jobs_wait(2, 1, "12:00"), "2 jobs wait at 12:00 UTC, 1 of them blocked"),
+    (messages.fit_now(["a"]), "a fits now"),
+    (messages.fit_now(["a", "b"]), "a, b fit now"),
+    (messages.start_note(["a"], ["a"], ()), "when a (which also waits) ends"),
+    (messages.start_note(["a", "b"], (), ["c"]), "when a, b end, ahead of c"),
+    (messages.start_note((), (), ["c"]), "ahead of c"),
+    (messages.start_text(None, None, NOON), ""),
+    (messages.start_text(NOON, NOON, NOON), "now"),
+    (messages.start_text(ONE, ONE, NOON), "by 13:00 UTC"),
+    (messages.start_text(ONE, TWO, NOON), "about 13:00, by 14:00 UTC"),
+    (messages.start_text(ONE, None, NOON), "about 13:00 UTC"),
+    (messages.expected_start(None, None, NOON), "its start time is not known"),
+    (messages.expected_start(ONE, ONE, NOON), "starts in 60 min (by 13:00 UTC)"),
+    (messages.added_nothing(": why", pods_changed=False), "added nothing: why"),
+    (
+        messages.added_nothing(": why", pods_changed=True),
+        "added blocks to its pods, and nothing to the job: why",
+    ),
     (messages.by_policy("p"), ", by the policy: p"),
     (messages.by_policy(None), ""),
     (messages.reason("why", ", by the policy: p"), ": why, by the policy: p"),
     (messages.reason("why, by the policy: p", ", by the policy: p"), ": why, by the policy: p"),
-    (messages.table_changed(would=False), ": the rule table was changed after the job was created"),
+    (messages.table_changed(would_change=False), ": the rule table was changed after the job was created"),
     (
-        messages.table_changed(would=True),
+        messages.table_changed(would_change=True),
         ": the rule table was changed after the job was created, and would now change it",
     ),
     (
-        messages.not_called("", "", ignored=True, asked=True),
+        messages.not_called("", "", may_fail=True, would_change=True),
         ", though the rule table would: it was not called, or did not answer (its failurePolicy is Ignore)",
     ),
     (
-        messages.not_called("", "why", ignored=False, asked=False),
+        messages.not_called("", "why", may_fail=False, would_change=False),
         ": it was not called, did not answer, or ignores such a job; why",
     ),
     (messages.job_leaves_dead_nodes(["n"], "move", ""), f"the job leaves n ({MOVE}: move)"),
@@ -75,8 +95,8 @@ TEXTS = [
     ),
     (messages.job_stays_on_dead_nodes(["n"]), "keeps the job on n, and waits for the node"),
     (messages.old_lease(NOON, ""), "does not run: its Lease was last renewed at 12:00:00 UTC by no holder"),
-    (messages.foreign_gate(["a"], "g", kueue=True), "a: scheduling gate g, which Kueue must remove"),
-    (messages.foreign_gate(["a"], "g", kueue=False), "a: scheduling gate g, which its owner must remove"),
+    (messages.foreign_gate(["a"], "g", is_kueue=True), "a: scheduling gate g, which Kueue must remove"),
+    (messages.foreign_gate(["a"], "g", is_kueue=False), "a: scheduling gate g, which its owner must remove"),
     (messages.launcher_without_node("why"), "the launcher has no node: why"),
     (
         messages.launcher_without_node(""),
@@ -89,10 +109,10 @@ TEXTS = [
         messages.could_admit(["us"]),
         "could admit the job to us, but has not: it has stalled, or decides otherwise",
     ),
-    (messages.not_scheduled("s", new=True), "scheduler s has not tried to place it"),
-    (messages.not_scheduled("s", new=False), "scheduler s has not tried to place it: is it running?"),
+    (messages.not_scheduled("s", is_new=True), "scheduler s has not tried to place it"),
+    (messages.not_scheduled("s", is_new=False), "scheduler s has not tried to place it: is it running?"),
     (
-        messages.room(["us"]),
+        messages.enough_nodes(["us"]),
         "there are enough nodes and devices for it: us; the job's pods wait for another reason",
     ),
     (
@@ -127,15 +147,19 @@ TEXTS = [
         messages.refused("why", ours=True),
         "refuses it, because it uses another table than the preview service: why",
     ),
+    (messages.server_answer(stores=True, differs=False), "would store that"),
+    (messages.server_answer(stores=True, differs=True), "would store something else:"),
+    (messages.server_answer(stores=False, differs=False), "refuses it, as the table does"),
+    (messages.server_answer(stores=False, differs=True), "would not store it:"),
     (messages.any_of(["a", "b"]), "a; or b"),
     (messages.fits(Placer.WHOLE_JOB, ["us"], ""), "would get us"),
     (
         messages.fits(Placer.KUEUE, ["us"], "does not run"),
         "Kueue admits the job first; then it could get, for example, us; the placement program does not run",
     ),
-    (messages.service_refuses(404, "why", forbidden=False), "the preview service refuses (404): why"),
+    (messages.service_refuses(404, "why", is_forbidden=False), "the preview service refuses (404): why"),
     (
-        messages.service_refuses(403, "why", forbidden=True),
+        messages.service_refuses(403, "why", is_forbidden=True),
         f"the preview service refuses (403): why; {HOSTS}",
     ),
     (
@@ -150,6 +174,9 @@ CONSTANTS = {
     "RECREATE": "delete the job and apply it again: the webhook acts on creation only",
     "GET_PODS": "kubectl -n ultraserver-webhook get pods",
     "NO_NODE": "none",
+    "NOT_KNOWN": "not known",
+    "note": "note: {}",
+    "more_details": "and {} more: --output json has all",
     "UNKNOWN": "cannot tell whether it is placed whole",
     "NO_WORKERS": "it has no workers",
     "whole": "placed whole: {} workers on {}, as node config {} needs",
@@ -158,9 +185,48 @@ CONSTANTS = {
     "NODE_GONE": "which does not exist any more",
     "NODE_NOT_READY": "which is not ready",
     "other_mode": "whose mode {} has no node config {}",
-    "other_claim": "{} gets its devices through {}, with node config {}; the job has {}",
+    "other_claim": "{} gets its devices through {}, with node config {}; the job has node config {}",
     "shared": "{} is shared with {}, which has {} on node {}",
     "outside": "node {} is in no working UltraServer",
+    "LEGEND": ". free  A, B taken  a, b taken and sick  ! cordoned  x not ready  ? missing",
+    "nodes_claimed": "{} of {} nodes claimed",
+    "nodes_missing": "{} of {} nodes missing",
+    "ESTIMATE": (
+        "START about: an estimate. It assumes that no further jobs come, and that a job without a LIMIT runs "
+        "for as long again as it has run, or for a day if it has not started"
+    ),
+    "EXACT": "START by: the latest time, if running jobs keep their time limits and no further jobs come",
+    "ORDER": (
+        "POSITION: jobs that start now, then the highest PRIORITY, then the largest (age + 10 min) / "
+        "(SHARE + 10%). The age begins at SINCE. SHARE is the part of all nodes that the namespace uses, so "
+        "the order changes when jobs start or end"
+    ),
+    "RESERVED": (
+        "RESERVED: the units that become free for the job. Another job starts there only if it ends before "
+        "the job starts"
+    ),
+    "AHEAD": (
+        "ahead of: a job starts before jobs with an earlier position, on units that those jobs cannot use "
+        "then: they need more units, would run into a reservation (a shorter LIMIT helps), or their SHARE "
+        "rose"
+    ),
+    "ENDLESS": "not known: the job waits for jobs or Pods without a known end, or for too many jobs",
+    "out_of_time": ("times are computed for {:g} seconds at most, and not for jobs that would start later"),
+    "NO_JOB_WAITS": "No job waits.",
+    "UNKNOWN_NEXT": "which is next is not known",
+    "NONE_ADMITTED": "none can be admitted at present",
+    "NEXT": "is next",
+    "FIRST": "is first in the order",
+    "HAS_RESERVATION": "has the reservation",
+    "UNKNOWN_POSITION": "waits; its position in the queue is not known",
+    "position": "waits in position {} of {}, and {}",
+    "blocked": "is blocked: {}",
+    "fits_units": "fits {}; see its Events if it still waits",
+    "unknown_times": "{}; so positions and times are not known",
+    "may_lose_units": "jobs of other namespaces may use the reserved units before {}",
+    "program_stopped": "the placement program {}",
+    "WAITS_FOR_NOTHING": "waits for nothing",
+    "HAVE_NODES": "its workers have their nodes",
     "ended": "has ended: {}",
     "opted_out": ": namespace {} is opted out by label ultraserver-webhook.io/inject={}",
     "opt_in": (
@@ -189,7 +255,7 @@ CONSTANTS = {
     "NOT_SEEN": "has not processed the job yet",
     "TOPOLOGY": "kubectl ultraserver topology: which jobs hold which UltraServer, and which nodes are broken",
     "suspended": "is suspended ({}), but not by a queue",
-    "integrations": "check that Kueue runs and that its integrations list {}",
+    "integrations": "check that Kueue runs and that its integrations include {}",
     "deactivated": "Workload {} is deactivated (spec.active)",
     "admission_check": "admission check {}: {}: {}",
     "waits_in_queue": "waits for {}: {}",
@@ -205,7 +271,8 @@ CONSTANTS = {
     "RUNNING": "is running",
     "container_logs": "kubectl -n {} logs {} -c {}",
     "NOTHING": "nothing",
-    "UNREADABLE_REGISTRATION": "its registration may not be read (mutatingwebhookconfigurations)",
+    "table_revision": "the rule table, revision {}",
+    "UNREADABLE_REGISTRATION": "you may not read its registration (mutatingwebhookconfigurations)",
     "NO_REGISTRATION": "no MutatingWebhookConfiguration is called ultraserver-webhook",
     "SET_KINDS": "set the value kinds, see docs/kinds.md",
     "WAIT_FOR_TABLE": "wait a minute if the table was just changed; else kubectl ultraserver check",
@@ -214,7 +281,7 @@ CONSTANTS = {
     "BY_CONDITION": "a match condition excludes it",
     "NO_ANSWER": "it did not answer, and its failurePolicy is Ignore",
     "OTHER_TABLE": "its replicas have another table",
-    "ASK_CHECK": "run kubectl ultraserver check: do its replicas answer, and with which table?",
+    "ASK_CHECK": "run kubectl ultraserver check: do the webhook's replicas answer, and with which table?",
     "other_tables": "its replicas use table {}, the preview service table {}",
     "excluded": "{} is excluded by its {}: label {}",
     "did_nothing": "did nothing, {}: {}",
@@ -226,13 +293,24 @@ CONSTANTS = {
     "would_wait": "would wait: {}",
     "fit_unknown": "is not known: {}",
     "no_template": "there is no ResourceClaimTemplate {} in namespace {}: create it",
-    "note": "note: {}",
+    "NO_KUBECTL": "kubectl is not on the PATH, and calls to the API server go through it: install it",
+    "NO_KUBECONFIG": "no kubeconfig names a cluster: set KUBECONFIG, or name a --kubeconfig or a --context",
+    "unreachable": "cannot reach the API server: {}",
+    "bad_kubeconfig": "cannot reach the API server: {}; see --kubeconfig and --context",
+    "open_page": "Open {} in a browser; the address works once, and Ctrl-C ends the page.",
+    "OTHER_HOST": "this host name is not allowed: use the address that the command prints",
+    "NO_COOKIE": "open the address that kubectl ultraserver preview --web prints",
+    "USED_ADDRESS": "this address works only once: run kubectl ultraserver preview --web again",
+    "NO_PAGE": "there is no such page",
+    "NO_LENGTH": "a body needs a Content-Length",
+    "too_long": "a body has a length of at most {} bytes",
     "service_cannot_read": "the preview service cannot read the object: {}",
     "no_job": "there is no job {} in namespace {}",
     "other_pods_unseen": "pods of other namespaces were not examined: {}",
     "claims_unseen": "claimed devices were not examined: {}",
     "lacks_right": (
-        "cannot {0}: {1}; you need the right to {0}: docs/kubectl.md has a ClusterRole with all that it needs"
+        "cannot {0}: {1}; you need the right to {0}: "
+        "docs/kubectl.md has a ClusterRole with all rights of the plugin"
     ),
 }
 """The texts without values, and the templates."""
@@ -249,9 +327,17 @@ def test_every_text_is_compared() -> None:
     assert texts.functions(messages) == compared
 
 
-def test_the_reference_has_every_verdict_and_no_other() -> None:
-    """Protects people and programs that look a verdict up."""
-    assert set(meanings()["verdicts"]) == set(messages.VERDICTS)
+@pytest.mark.parametrize(
+    ("part", "codes"),
+    [
+        ("verdicts", messages.Verdict),
+        ("findings", messages.WhyCode),
+        ("differences", messages.PreviewCode),
+    ],
+)
+def test_the_reference_has_every_code_and_no_other(part: str, codes: object) -> None:
+    """Protects people and programs that look a code up."""
+    assert list(meanings()[part]) == list(get_args(codes))
 
 
 def test_the_texts_without_values_and_the_templates() -> None:

@@ -62,7 +62,7 @@ def test_json_has_everything_that_the_service_answers(api: Cluster, tmp_path: Pa
     assert other["preview"]["object"]["namespace"] == NAMESPACE, "that of the context refuses no document"
     assert item["preview"]["sentence"].startswith("placed: ")
     assert item["server"]["stores"] is True
-    assert item["server"]["findings"][0]["text"].startswith("is not called, though the rule table would")
+    assert item["server"]["findings"][0]["code"] == "not-registered"
     assert item["fit"]["text"].startswith("the scheduler chooses the nodes, for example us-01")
 
 

@@ -14,18 +14,8 @@ from contract.keys import JOB, OPENED, SERVER_4, TIME_LIMIT
 from kube.api import Object
 from kubectl_ultraserver import __main__ as cli
 from kubectl_ultraserver.listing import LEASE_PATH
-from kubectl_ultraserver.queue import (
-    AHEAD,
-    ENDLESS,
-    ESTIMATE,
-    EXACT,
-    ORDER,
-    OUT_OF_TIME,
-    RESERVED,
-    Queue,
-    queue,
-    standing_text,
-)
+from kubectl_ultraserver.messages import AHEAD, ENDLESS, ESTIMATE, EXACT, ORDER, RESERVED, out_of_time
+from kubectl_ultraserver.queue import MAX_SECONDS, Queue, queue, standing_text
 from kubectl_ultraserver.table import Table
 from kubectl_ultraserver.terminal import explanation_lines
 from placement.observe.model import units_of
@@ -105,6 +95,14 @@ def test_a_job_that_starts_before_an_earlier_one_is_ahead_of_it() -> None:
     assert second.start_note == "when other/b ends, ahead of team/train"
 
 
+def test_a_job_that_starts_after_another_waiting_job_says_so() -> None:
+    busy = [runs(name, node, limit="1h") for node, name in enumerate("abc", 1)]
+    first, second = queue_of(*busy, waits("train", 12, 30), waits("later", 12, 20)).entries
+    assert (first.job, first.after_waiting) == ("team/train", ())
+    assert (second.after, second.after_waiting) == (("team/train",), ("team/train",))
+    assert second.start_note == "when team/train (which also waits) ends"
+
+
 def test_a_start_before_the_reservation_begins_is_expected_and_its_beginning_is_the_latest() -> None:
     result = queue_of(runs("a", 1), runs("b", 2, limit="3h"), runs("c", 3, limit="4h"), waits("train", 4, 30))
     assert (
@@ -154,7 +152,7 @@ def test_without_more_time_only_the_job_with_the_reservation_has_a_start() -> No
     pods = [pod for each in [*busy, waits("small", 4, 20), waits("train", 8, 30)] for pod in each]
     result = queue(fleet(THREE.values(), pods), (), LIVE, lambda: False)
     assert [entry.start for entry in result.entries] == [NOW + HOUR / 2, None]
-    assert result.notes[-1] == OUT_OF_TIME
+    assert result.notes[-1] == out_of_time(MAX_SECONDS)
 
 
 def test_units_that_others_may_use_before_make_an_estimate() -> None:
@@ -312,6 +310,7 @@ def test_a_namespace_is_selected_and_json_has_everything(api: Cluster) -> None:
         "start": "2026-11-21T12:30:00Z",
         "latest": "2026-11-21T12:30:00Z",
         "after": ["team-b/eval"],
+        "after_waiting": [],
         "ahead": [],
         "units": ["us-02", "us-03"],
     }
@@ -331,8 +330,11 @@ def test_why_begins_with_the_position_and_the_start_that_the_queue_shows(api: Cl
     assert f" does not admit the job: {shown['team-a/train']['text']}; " in second
     needs = "needs 4 whole UltraServers; 1 free, reserved for team-a/train; at most 3 can become free"
     assert run("why", "huge")[1].splitlines()[0] == f"job team-a/huge: is blocked: {needs}"
-    (small,) = json.loads(run("why", "small", "-n", "team-c", "-o", "json")[1])["jobs"]
-    assert small == shown["team-c/small"]
+    answer = json.loads(run("why", "small", "-n", "team-c", "-o", "json")[1])
+    assert answer["jobs"] == [shown["team-c/small"]]
+    (finding,) = answer["findings"]
+    assert [*finding] == ["code", "kind", "name", "text", "details", "remedy"]
+    assert finding["code"] == "not-admitted"
     api.refuse = "GET /api/v1/pods?"
     unknown = "waits; its position in the queue is not known"
     assert run("why", "train")[1].startswith(f"job team-a/train: {unknown}\n")

@@ -15,10 +15,10 @@ def test_without_a_config_map_it_is_the_packaged_table() -> None:
     kinds = [kind for row in packaged.workloads for kind in row.kinds if kind != "v1/Pod"]
     table = read(None)
     assert table.kinds == tuple(dict.fromkeys(kinds))
-    assert (table.types, table.placers) == (packaged.families_on[0].instance_types, frozenset())
+    assert (table.types, table.placers) == (packaged.enabled_families[0].instance_types, frozenset())
     assert table.type_label == packaged.candidates.instance_type_labels[0]
     assert table.units.devices == set(packaged.resources)
-    assert {(unit.label, unit.nodes) for row in packaged.families_on for unit in row.units} <= {
+    assert {(unit.label, unit.nodes) for row in packaged.enabled_families for unit in row.units} <= {
         (key, kind.nodes) for key, kind in UNITS.kinds.items()
     }
     for nothing in (None, {}, {"data": {}}, {"data": {"a.yaml": "rules: ["}}, {"data": {"a.yaml": "[]"}}):

@@ -134,7 +134,8 @@ def test_a_claim_for_another_node_config_is_not_what_the_job_needs(mode: int | N
     assert "us-4-node-config" in "\n".join(verification_lines(verdict))
     if not whole:
         assert verdict.problems[0].text == (
-            "train-worker-0 gets its devices through us-4-node-config, with node config 2; the job has 4"
+            "train-worker-0 gets its devices through us-4-node-config, with node config 2; "
+            "the job has node config 4"
         )
 
 

@@ -9,7 +9,6 @@ import pytest
 from contract import keys
 from contract.keys import NODE_IDS, SERVER_4
 from kube.api import Object
-from kubectl_ultraserver import messages
 from kubectl_ultraserver.findings import Case, Finding
 from kubectl_ultraserver.verify import verify
 from kubectl_ultraserver.why import why
@@ -42,8 +41,8 @@ def only(one_case: Case) -> Finding:
     return finding
 
 
-def findings_of(one_case: Case) -> list[tuple[str, str, str]]:
-    return [(finding.kind, finding.name, finding.text) for finding in why(one_case)]
+def findings_of(one_case: Case) -> list[tuple[str, str]]:
+    return [(finding.code, finding.name) for finding in why(one_case)]
 
 
 def test_a_job_that_runs_waits_for_nothing() -> None:
@@ -56,7 +55,9 @@ def test_a_job_that_has_ended_is_explained_by_its_result() -> None:
     job["status"]["conditions"].append(
         {"type": "Failed", "status": "True", "message": "BackoffLimitExceeded"}
     )
-    assert only(case(work([], job=job))).text == "has ended: Failed: BackoffLimitExceeded"
+    finding = only(case(work([], job=job)))
+    assert (finding.code, finding.kind) == ("ended", "job")
+    assert finding.text.endswith(": Failed: BackoffLimitExceeded")
 
 
 # ---- the placement program ---------------------------------------------------------------------------------
@@ -66,11 +67,9 @@ def test_each_ultraserver_that_the_job_cannot_use_has_a_reason() -> None:
     nodes = changed(THREE, n1_2={"cordoned": True})
     others = workers("other", 4, ["n2-0", "n2-1", "n2-2", "n2-3"])
     finding = only(case(work(gated(workers("train", 8), 8), nodes, others, stored(count=8))))
-    assert (finding.kind, finding.name) == ("program", "ultraserver-placement")
-    assert (
-        finding.text
-        == "does not admit the job: needs 2 whole UltraServers; 1 free; what becomes free is reserved for it"
-    )
+    assert (finding.code, finding.kind) == ("not-admitted", "program")
+    assert finding.name == "ultraserver-placement"
+    assert finding.text.endswith(": needs 2 whole UltraServers; 1 free; what becomes free is reserved for it")
     assert finding.details == ("us-01: node n1-2 is cordoned", "us-02: held by team/other")
 
 
@@ -95,25 +94,26 @@ def test_broken_units_come_before_those_that_other_jobs_hold_and_those_that_the_
 
 def test_with_the_program_a_job_that_lacks_pods_waits_for_them() -> None:
     pods = gated(workers("train", 4), 4)[:3]
-    texts = [finding.text for finding in why(case(work(pods, job=stored())))]
-    waits = "does not admit the job: 3 of 4 workers exist"
-    assert texts == ["3 of 4 workers exist: there is no number 3", waits]
+    missing, waits = why(case(work(pods, job=stored())))
+    assert (missing.code, waits.code) == ("workers-missing", "not-admitted")
+    assert missing.text == "3 of 4 workers exist: there is no number 3"
+    assert waits.text.endswith(": 3 of 4 workers exist")
 
 
 def test_a_worker_that_has_succeeded_is_not_waited_for() -> None:
     pods = gated(workers("train", 4), 4)
     pods[0]["status"]["phase"] = "Succeeded"
-    assert only(case(work(pods, job=stored()))).text.startswith("could admit the job to us-01, but has not")
+    assert only(case(work(pods, job=stored()))).code == "could-admit"
 
 
 def test_a_program_that_does_not_run_is_named_with_the_nodes_for_the_job() -> None:
     pods = gated(workers("train", 4), 4)
-    never = findings_of(case(work(pods, job=stored()), lease=None))
-    assert never[0][2] == "would admit the job to us-01"
-    assert never[1][2] == messages.NO_LEASE
     old = {"spec": {"renewTime": "2026-11-21T11:40:00.000000Z", "holderIdentity": "a"}}
-    stale = findings_of(case(work(pods, job=stored()), lease=old))
-    assert stale[1][2] == "does not run: its Lease was last renewed at 11:40:00 UTC by a"
+    for lease, fact in ((None, "it has no Lease"), (old, "11:40:00 UTC by a")):
+        units, program = why(case(work(pods, job=stored()), lease=lease))
+        assert (units.code, program.code) == ("would-admit", "placement-stopped")
+        assert "us-01" in units.text
+        assert fact in program.text
 
 
 def test_a_program_that_runs_and_does_not_open_a_job_is_quoted() -> None:
@@ -125,7 +125,8 @@ def test_a_program_that_runs_and_does_not_open_a_job_is_quoted() -> None:
         "ultraserver-placement",
     )
     finding = only(case(work(gated(workers("train", 4), 4), job=stored()), events=(reason,)))
-    assert finding.text.startswith("could admit the job to us-01, but has not")
+    assert finding.code == "could-admit"
+    assert "us-01" in finding.text
     assert finding.details == ("its last Event: admitted 3 times without getting its nodes",)
 
 
@@ -143,9 +144,9 @@ def test_without_the_program_the_schedulers_words_and_what_keeps_each_ultraserve
     ]
     others = workers("other", 1, ["n2-3"], size=1)
     scheduler, places = why(case(work(pods, nodes, others, stored())))
-    assert (scheduler.kind, scheduler.name) == ("pod", "train-worker-0")
+    assert (scheduler.code, scheduler.name) == ("unschedulable", "train-worker-0")
     assert scheduler.text == f"{ALL}: {NO_NODE}"
-    assert places.kind == "ultraserver"
+    assert (places.code, places.kind) == ("too-few-units", "ultraserver")
     assert places.text == "needs 1 whole UltraServer; 0 free"
     assert places.details == (
         "us-01: node n1-2 is cordoned",
@@ -167,17 +168,16 @@ def test_a_worker_of_a_placed_block_waits_with_the_node_that_is_held() -> None:
 def test_room_that_the_scheduler_does_not_see_is_reported() -> None:
     pods = unscheduled(workers("train", 4), "0/12 nodes are available: 12 node(s) had volume conflicts.")
     _, places = why(case(work(pods, job=stored())))
-    assert (
-        places.text
-        == "there are enough nodes and devices for it: us-01; the job's pods wait for another reason"
-    )
+    assert places.code == "enough-units"
+    assert "us-01" in places.text
 
 
 def test_while_a_worker_is_being_deleted_no_room_is_looked_for() -> None:
     placed = workers("train", 4, FIRST[:3])
     placed[1]["metadata"]["deletionTimestamp"] = "2026-11-21T11:59:00Z"
     pods = [*placed[:3], *unscheduled(placed[3:], NO_NODE)]
-    assert [finding.kind for finding in why(case(work(pods, job=stored())))] == ["pod", "pod"]
+    codes = [finding.code for finding in why(case(work(pods, job=stored())))]
+    assert codes == ["unschedulable", "terminating"]
 
 
 def test_a_missing_claim_template_is_named_where_affinity_places_the_job() -> None:
@@ -187,10 +187,8 @@ def test_a_missing_claim_template_is_named_where_affinity_places_the_job() -> No
     reason = event("Pod", "train-worker-0", "FailedResourceClaimCreation", message)
     known = {"inventory": Inventory(claims={("other", "theirs"): read_claim({})})}
     (finding, *_) = why(case(work(pods, job=stored(), **known), events=(reason,)))
-    assert (
-        finding.text
-        == f"{ALL}: no claim was created from ResourceClaimTemplate mine yet: see the pod's Events"
-    )
+    assert finding.code == "claims-unusable"
+    assert "ResourceClaimTemplate mine" in finding.text
     assert finding.details == (message,)
     verdict = verify(work(pods, job=stored(), **known))
     assert (verdict.is_certain, verdict.is_whole) == (True, False)
@@ -198,7 +196,9 @@ def test_a_missing_claim_template_is_named_where_affinity_places_the_job() -> No
 
 def test_a_scheduler_that_does_not_run_is_named() -> None:
     pods = workers("train", 4, schedulerName="my-scheduler")
-    assert "scheduler my-scheduler has not tried to place it: is it running?" in why(case(work(pods)))[0].text
+    finding = why(case(work(pods)))[0]
+    assert finding.code == "not-scheduled"
+    assert "my-scheduler" in finding.text
 
 
 @pytest.mark.parametrize(
@@ -206,37 +206,35 @@ def test_a_scheduler_that_does_not_run_is_named() -> None:
 )
 def test_another_gate_is_named(gate: str, who: str) -> None:
     pods = workers("train", 2, schedulingGates=[{"name": gate}])
-    text = f"train-worker-0, train-worker-1: scheduling gate {gate}, which {who} must remove"
-    assert findings_of(case(work(pods))) == [("pod", "train-worker-0", text)]
+    finding = only(case(work(pods)))
+    assert (finding.code, finding.name) == ("foreign-gate", "train-worker-0")
+    assert f"{gate}, which {who} " in finding.text
 
 
 # ---- a job that the webhook did not change --------------------------------------------------------------
 
 
-def untouched(**known: Any) -> tuple[str, str]:
+def untouched(**known: Any) -> Finding:
     pods = workers("train", 4, FIRST)
     for pod in pods:
         del pod["metadata"]["labels"][keys.JOB]
     job = known.pop("job", stored(mutated=False))
     finding = only(case(work(pods, job=job), **known))
     assert finding.kind == "webhook"
-    return finding.text, finding.remedy
+    return finding
 
 
 def test_a_job_that_was_not_mutated_is_explained() -> None:
-    assert untouched()[0] == (
-        "added nothing, though the rule table would: it was not called, or did not answer "
-        "(its failurePolicy is Ignore)"
-    )
-    assert untouched(registration=None)[0] == (
-        "added nothing: no MutatingWebhookConfiguration sends MPIJobs to it"
-    )
+    assert untouched().code == "not-called"
+    assert "though the rule table would" in untouched().text
+    assert "Ignore" in untouched().text
+    assert untouched(registration=None).code == "kind-not-sent"
     late = {"metadata": {"name": "ultraserver-webhook", "creationTimestamp": "2026-11-21T11:55:00Z"}}
-    assert untouched(registration=late)[0] == "added nothing: it was registered after the job was created"
+    assert untouched(registration=late).code == "registered-later"
     namespace_object = {"metadata": {"labels": {keys.INJECT: "disabled"}}}
-    assert untouched(namespace_object=namespace_object)[0] == (
-        "added nothing: namespace team is opted out by label ultraserver-webhook.io/inject=disabled"
-    )
+    opted_out = untouched(namespace_object=namespace_object)
+    assert opted_out.code == "namespace-opted-out"
+    assert opted_out.text.endswith(" ultraserver-webhook.io/inject=disabled")
 
 
 def test_a_job_whose_pods_alone_reached_the_webhook_is_explained() -> None:
@@ -245,59 +243,56 @@ def test_a_job_whose_pods_alone_reached_the_webhook_is_explained() -> None:
         del pod["metadata"]["labels"][keys.JOB]
         pod["metadata"]["annotations"] = {keys.ADDED_TO_POD: "{}"}
     finding = only(case(work(pods, job=stored(mutated=False)), registration=None))
-    assert finding.text == (
-        "added blocks to its pods, and nothing to the job: "
-        "no MutatingWebhookConfiguration sends MPIJobs to it"
-    )
+    assert finding.code == "kind-not-sent"
+    assert finding.text.startswith("added blocks to its pods, and nothing to the job: ")
 
 
 def test_a_job_that_opted_out_or_is_no_candidate_is_explained() -> None:
     job = stored(mutated=False)
     job["metadata"]["annotations"] = {keys.INJECT: "false"}
-    assert untouched(job=job) == ("added nothing: opted out by ultraserver-webhook.io/inject", "")
+    opted_out = untouched(job=job)
+    assert (opted_out.code, opted_out.remedy) == ("nothing-to-add", "")
+    assert opted_out.text.endswith(": opted out by ultraserver-webhook.io/inject")
     job = stored(mutated=False)
     del job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["resources"]
-    assert untouched(job=job)[0] == ("added nothing: the workers request no aws.amazon.com/neuron")
+    assert untouched(job=job).text.endswith(": the workers request no aws.amazon.com/neuron")
 
 
 def test_after_the_kill_switch_it_is_the_switch_that_is_named_and_no_outage() -> None:
     (step,) = steps("docs/operations.md", "The kill switch")
-    off = json.loads(shlex.split(step.command)[-1])
-    assert untouched(rules=off) == ("added nothing: the whole rule table is switched off", "")
-    assert untouched(rules=rules("mode: shadow\n"))[0].startswith(
-        "added nothing: the whole rule table only reports"
-    )
+    off = untouched(rules=json.loads(shlex.split(step.command)[-1]))
+    assert (off.code, off.remedy) == ("nothing-to-add", "")
+    assert off.text.endswith(": the whole rule table is switched off")
+    assert ": the whole rule table only reports" in untouched(rules=rules("mode: shadow\n")).text
     exempt = "policies: [{mode: off, reason: They move., until: 2026-11-21T12:00:00Z}]\n"
-    assert untouched(rules=rules(exempt))[0] == (
-        "added nothing: the whole rule table is switched off for it, by the policy: They move."
-    ), "it had not ended when the job was created"
-    # Switched on again since.
-    on = rules(managedFields=[{"manager": "kubectl", "time": "2026-11-21T11:59:00Z"}])
-    assert untouched(rules=on)[0] == (
-        "added nothing: the rule table was changed after the job was created, and would now change it"
+    assert untouched(rules=rules(exempt)).text.endswith(" for it, by the policy: They move."), (
+        "it had not ended when the job was created"
     )
+    # Switched on again since.
+    on = untouched(rules=rules(managedFields=[{"manager": "kubectl", "time": "2026-11-21T11:59:00Z"}]))
+    assert on.code == "table-changed"
+    assert on.text.endswith(", and would now change it")
 
 
 def test_without_an_answer_of_the_preview_service_a_note_reports_that() -> None:
-    text, _ = untouched(answer={}, no_preview_reason="the API server answers 404: x")
-    assert text == (
-        "added nothing: it was not called, did not answer (its failurePolicy is Ignore), "
-        "or ignores such a job; the API server answers 404: x"
-    )
+    unknown = untouched(answer={}, no_preview_reason="the API server answers 404: x")
+    assert unknown.code == "not-called"
+    assert unknown.text.endswith(", or ignores such a job; the API server answers 404: x")
     on = rules(managedFields=[{"manager": "kubectl", "time": "2026-11-21T11:59:00Z"}])
-    assert untouched(answer={}, rules=on)[0] == (
-        "added nothing: the rule table was changed after the job was created"
-    )
+    changed_table = untouched(answer={}, rules=on)
+    assert changed_table.code == "table-changed"
+    assert "would now change it" not in changed_table.text
 
 
 def test_a_refusal_by_rows_of_an_installation_has_their_text() -> None:
     refusal = "families: [{name: trn2u, shapes: [{name: four-node, deny: no jobs of four nodes here}]}]\n"
-    text, _ = untouched(rules=rules(refusal))
-    assert text == "added nothing, and the rule table would refuse the job: no jobs of four nodes here"
+    refused = untouched(rules=rules(refusal))
+    assert refused.code == "table-refuses"
+    assert refused.text.endswith(": no jobs of four nodes here")
 
 
 def test_what_may_not_be_read_is_not_claimed() -> None:
-    assert "no MutatingWebhookConfiguration" not in untouched(registration={})[0]
+    assert untouched(registration={}).code == "not-called"
 
 
 # ---- no pods, and pods that do not start ------------------------------------------------------------------
@@ -306,7 +301,7 @@ def test_what_may_not_be_read_is_not_claimed() -> None:
 def test_an_operator_that_does_not_run_is_named() -> None:
     job = stored()
     del job["status"]
-    assert findings_of(case(work([], job=job))) == [("operator", "mpi-operator", messages.NO_STATUS)]
+    assert findings_of(case(work([], job=job))) == [("no-status", "mpi-operator")]
 
 
 def test_a_quota_is_quoted_from_the_jobs_events() -> None:
@@ -314,7 +309,8 @@ def test_a_quota_is_quoted_from_the_jobs_events() -> None:
         "MPIJob", "train", "MPIJobFailed", 'pods "train-worker-2" is forbidden: exceeded quota: neuron'
     )
     finding = why(case(work(workers("train", 4)[:2], job=stored()), events=(reason,)))[0]
-    assert (finding.name, finding.text) == ("train", "2 of 4 workers exist: there is no number 2, 3")
+    assert (finding.code, finding.name) == ("workers-missing", "train")
+    assert finding.text.endswith(": there is no number 2, 3")
     assert finding.details == (
         'MPIJob train: MPIJobFailed: pods "train-worker-2" is forbidden: exceeded quota: neuron',
     )
@@ -325,7 +321,7 @@ def test_a_launcher_that_cannot_be_created_is_reported_with_its_jobs_message() -
     why_not = 'Internal error occurred: failed calling webhook "launchers.ultraserver-webhook.io"'
     reason = event("Job", "train-launcher", "FailedCreate", why_not)
     finding = only(case(work(workers("train", 4, FIRST), job=stored()), events=(reason,)))
-    assert (finding.name, finding.text) == ("train-launcher", messages.NO_LAUNCHER)
+    assert (finding.code, finding.name) == ("launcher-not-created", "train-launcher")
     assert finding.details == (f"Job train-launcher: FailedCreate: {why_not}",)
 
 
@@ -334,16 +330,16 @@ def test_an_image_that_cannot_be_pulled_is_reported_once_for_all_pods() -> None:
     for pod in pods:
         waiting = {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}}
         pod["status"] = {"phase": "Pending", "containerStatuses": [{"name": "mpitest", "state": waiting}]}
-    assert findings_of(case(work(pods, job=stored()))) == [
-        ("pod", "train-worker-0", f"{ALL}: container mpitest is waiting: ImagePullBackOff: not found")
-    ]
+    finding = only(case(work(pods, job=stored())))
+    assert (finding.code, finding.name) == ("container-not-running", "train-worker-0")
+    assert finding.text == f"{ALL}: container mpitest is waiting: ImagePullBackOff: not found"
 
 
 def test_a_pod_that_does_not_go_away_is_named_with_its_node() -> None:
     pods = workers("train", 4, FIRST)
     pods[1]["metadata"]["deletionTimestamp"] = "2026-11-21T11:00:00Z"
-    text = "train-worker-1: terminating since 2026-11-21T11:00:00Z, on node n1-1"
-    assert ("pod", "train-worker-1", text) in findings_of(case(work(pods, job=stored())))
+    (finding,) = [each for each in why(case(work(pods, job=stored()))) if each.code == "terminating"]
+    assert finding.text == "train-worker-1: terminating since 2026-11-21T11:00:00Z, on node n1-1"
 
 
 # ---- the launcher -----------------------------------------------------------------------------------------
@@ -358,9 +354,7 @@ def test_a_launcher_that_waits_names_the_workers_that_are_not_ready() -> None:
     pods[2]["status"] = {"phase": "Pending"}
     waiting = launcher("train", init("wait-hostfilename", state={"running": {"startedAt": "x"}}))
     result = findings_of(case(work([*pods, waiting], job=stored())))
-    assert result == [
-        ("pod", "train-worker-2", "the launcher waits for its workers; not Ready: train-worker-2")
-    ]
+    assert result == [("launcher-waits", "train-worker-2")]
 
 
 def test_the_init_scripts_last_words_are_shown() -> None:
@@ -368,8 +362,8 @@ def test_the_init_scripts_last_words_are_shown() -> None:
     ended = {"terminated": {"exitCode": 1, "message": message, "finishedAt": "2026-11-21T11:59:00Z"}}
     failed = launcher("train", init("ultraserver-init-container", state={"waiting": {}}, lastState=ended))
     finding = only(case(work([*workers("train", 4, FIRST), failed], job=stored())))
-    assert finding.name == "train-launcher-x7f2p"
-    assert finding.text == "init container ultraserver-init-container failed with exit code 1, 2 restarts"
+    assert (finding.code, finding.name) == ("init-failed", "train-launcher-x7f2p")
+    assert finding.text.endswith(" exit code 1, 2 restarts")
     assert finding.details == tuple(message.splitlines())
 
 
@@ -377,24 +371,15 @@ def test_a_launcher_that_is_made_when_workers_are_ready_names_those_that_are_not
     pods = workers("train", 4, FIRST)
     pods[3]["status"] = {"phase": "Pending"}
     job = stored(launcherCreationPolicy="WaitForWorkersReady")
-    assert findings_of(case(work(pods, job=job)))[0][2] == (
-        "the launcher is created when all workers are Ready (launcherCreationPolicy); "
-        "not Ready: train-worker-3"
-    )
+    assert findings_of(case(work(pods, job=job)))[0] == ("launcher-when-ready", "train-worker-3")
 
 
 def test_a_job_that_straddles_or_has_a_broken_node_is_reported() -> None:
     nodes = changed(THREE, n1_1={"ready": False})
-    kinds = [
-        (kind, name)
-        for kind, name, _ in findings_of(case(work(workers("train", 4, FIRST), nodes, job=stored())))
-    ]
-    assert kinds == [("node", "n1-1")]
+    broken = case(work(workers("train", 4, FIRST), nodes, job=stored()))
+    assert findings_of(broken) == [("node", "n1-1")]
     away = case(work(workers("train", 4, ["n1-0", "n1-1", "n1-2", "n2-0"]), job=stored()))
-    assert [(kind, name) for kind, name, _ in findings_of(away)] == [
-        ("ultraserver", "us-01"),
-        ("ultraserver", "us-02"),
-    ]
+    assert findings_of(away) == [("straddles", "us-01"), ("straddles", "us-02")]
 
 
 def dead(choice: str = "", **known: Any) -> Finding:
@@ -413,14 +398,16 @@ def dead(choice: str = "", **known: Any) -> Finding:
 
 def test_a_job_that_waits_for_a_failed_node_is_shown_how_it_could_leave() -> None:
     finding = dead()
-    assert finding.text == "keeps the job on n1-1, n1-2, and waits for the node"
+    assert finding.code == "waits-for-failed-nodes"
+    assert "n1-1, n1-2" in finding.text
     assert finding.remedy.endswith("ultraserver-webhook.io/on-node-failure: move")
 
 
 def test_a_job_that_leaves_a_failed_node_shows_what_the_program_last_reported() -> None:
     about = event("Pod", "train-worker-0", "Waiting", "node n1-1 is not ready", "ultraserver-placement")
     finding = dead("move", events=(about,))
-    assert finding.text == "the job leaves n1-1, n1-2 (ultraserver-webhook.io/on-node-failure: move)"
+    assert finding.code == "leaves-failed-nodes"
+    assert "n1-1, n1-2 (ultraserver-webhook.io/on-node-failure: move)" in finding.text
     assert finding.details == ("Waiting: node n1-1 is not ready",)
     assert ", but the program does not run: " in dead("restart", lease=None).text
 

@@ -81,7 +81,7 @@ def _step(  # noqa: PLR0913, PLR0917 - all that a simulation is
         after[name_of(pod.key)].append(pod)
     pods.update(after)
     run.started |= {name_of(admission.job.key): passed / MINUTE for admission in decision.admissions}
-    free = (decision.cluster.free_count(SERVER_4, unit) for unit in topology.units_by(SERVER_4))
+    free = (decision.cluster.free_count(SERVER_4, unit) for unit in topology.units_of_label(SERVER_4))
     run.whole_free.append(sum(count == 4 for count in free))
     return decision.memory
 

@@ -63,7 +63,7 @@ def test_one_of_another_kind_is_called_by_its_name(label: str, marks: dict[str, 
         pod["metadata"]["ownerReferences"] = [{"kind": "Job", "name": marks.get("owner"), "controller": True}]
         if "group" in marks and PLACE in pod["metadata"]["annotations"]:
             pod["metadata"]["annotations"][PLACE] += " group=labels/group"
-    assert "no pod waits" in call("open", "team/other").output
+    assert "no pod of team/other waits" in call("open", "team/other").output
     assert len(call("open", "team/c").output.splitlines()) == 5
     assert waiting(api) == {"team/a", "team/b", "other/a"}
 
@@ -86,7 +86,7 @@ def test_one_job_or_all_must_be_named(api: FakeApi, arguments: list[str]) -> Non
 def test_a_job_that_does_not_wait_is_an_error(api: FakeApi, name: str) -> None:
     done = call("open", name)
     assert done.exit_code == 1
-    assert f"no pod waits for {name}" in done.output
+    assert f"no pod of {name} waits" in done.output
     assert len(waiting(api)) == 3
 
 

@@ -250,7 +250,7 @@ def test_what_claims_take_of_an_extended_resource_is_missing_there(api: FakeApi)
             {},
             "has ultraserverMode 2, and the job has node config 4: use one number in both",
         ),
-        (claim_spec(), {"resourceClaimName": "one"}, "claim one is one for all pods that name it"),
+        (claim_spec(), {"resourceClaimName": "one"}, "claim one is shared by its pods"),
         (claim_spec(request("true")), {}, "its selector 'true' is not supported"),
         (claim_spec(request(f"{WHOLE} || true")), {}, "is not supported"),
         (
@@ -258,7 +258,7 @@ def test_what_claims_take_of_an_extended_resource_is_missing_there(api: FakeApi)
                 {"name": "any", "firstAvailable": [{"deviceClassName": "efa"}, {"deviceClassName": DRIVER}]}
             ),
             {},
-            "its request any has firstAvailable: use exactly",
+            "its request any has the field firstAvailable: use the field exactly",
         ),
         (claim_spec(request(deviceClassName="gpu")), {}, "there is no DeviceClass gpu"),
         (
@@ -486,7 +486,9 @@ def test_where_claims_cannot_be_followed_jobs_without_claims_go_on(api: FakeApi)
         "plugin": {"us-01"},
         "too-many": {""},
     }
-    assert any("claims cannot be followed: 403 Forbidden" in message for _, _, message in stored_events(api))
+    assert any(
+        "device claims cannot be watched: 403 Forbidden" in message for _, _, message in stored_events(api)
+    )
     program.claims[2].stale_reason = ""
     program.run()
     assert pinned(api, "claims-worker") == {"us-02"}

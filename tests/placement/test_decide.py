@@ -298,7 +298,7 @@ CASES = [
         ONE,
         [*job("a", 4), replace(job("a", 5, config=4)[4], place=job("a", 4)[0].place)],
         {},
-        {"a": "a-worker-4 has number 4, but the job was admitted with 4 workers"},
+        {"a": "a-worker-4 has number 4, but annotation ultraserver-webhook.io/place has 4 workers"},
     ),
     Case(
         "workers that disagree",

@@ -324,7 +324,7 @@ def test_a_job_within_a_guarantee_has_a_reservation_although_another_job_has_the
     decision = with_team_of_two()
     assert not placed(decision)
     assert [each.job[1] for each in decision.cluster.reservations] == ["team.first", "vision-a.large"]
-    reservation = decision.cluster.reservations.of(("vision-a", "vision-a.large"))
+    reservation = decision.cluster.reservations.earliest_of(("vision-a", "vision-a.large"))
     assert reservation
     assert (reservation.units, reservation.begin) == (("us-01", "us-02"), NOW + 8 * HOUR)
     assert "us-02: reserved for vision-a/large" in waiting(decision)["vision-a/small"]

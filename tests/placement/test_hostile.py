@@ -164,7 +164,7 @@ def test_with_any_annotations_a_decision_is_made_and_no_node_given_twice(tenants
             new = {*admission.blocks.values()}
             stands = any(member.pod.node or member.pod.admitted_at for member in admission.job.workers)
             for value in new if size > 1 and not stands else ():
-                names = TOPOLOGY.units_by(admission.job.place.unit)[value].names
+                names = TOPOLOGY.units_of_label(admission.job.place.unit)[value].names
                 assert busy.isdisjoint(names)
                 given_away += names
         assert len(given_away) == len(set(given_away))

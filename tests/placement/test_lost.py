@@ -295,7 +295,7 @@ def test_a_launcher_that_comes_back_without_a_gate_is_deleted_three_times_an_hou
         fleet.pods[4] = replace(launcher, uid=f"new-{number}")
     decision = fleet.decide(SECOND, n1_0={"ready": False})
     assert not decision.deletions
-    assert "its launcher was deleted 3 times, and is there again without the gate" in waiting(decision)["a"]
+    assert "its launcher was deleted 3 times, and was recreated without the gate" in waiting(decision)["a"]
     assert deleted(fleet.decide(HOUR, n1_0={"ready": False})) == ["a-launcher"]
 
 

@@ -88,7 +88,7 @@ TEXTS: dict[str, list[tuple[tuple[Any, ...], str]]] = {
         (("p", "j", ""), "admitted pod p of job j"),
         (("p", "j", "why"), "pod p of job j: why"),
     ],
-    "none_waits": [((None,), "no pod waits"), (("j",), "no pod waits for j")],
+    "none_waits": [((None,), "no pod waits"), (("j",), "no pod of j waits")],
     "invalid_snapshot": [
         (
             ("f", "nodes", "1", "a list is needed", 2),
@@ -115,14 +115,14 @@ FAULT_TEXTS: dict[str, tuple[tuple[object, ...], str]] = {
     ),
     "annotations": (
         (240_001,),
-        "its annotations have 240001 bytes: at most 240000, so that its unit has room",
+        "its annotations have 240001 bytes: at most 240000 are supported",
     ),
     "labels": ((5000,), "its labels have 5000 characters: at most 4096 are supported"),
     "claims": ((9,), "it has 9 resourceClaims: at most 8 are supported"),
-    "lost": (("why",), "claims cannot be followed: why"),
+    "lost": (("why",), "device claims cannot be watched: why"),
     "shared": (
         ("c",),
-        "claim c is one for all pods that name it: use a resourceClaimTemplateName, so that each has its own",
+        "claim c is shared by its pods: use a resourceClaimTemplateName, so that each pod has its own",
     ),
     "unmade": (("t",), "no claim was created from t yet: see the pod's Events"),
     "of": (("t", ("requests", 40)), "t: it has 40 requests and comparisons: at most 32 are supported"),
@@ -131,9 +131,12 @@ FAULT_TEXTS: dict[str, tuple[tuple[object, ...], str]] = {
         ("t", 2, 4),
         "t has ultraserverMode 2, and the job has node config 4: use one number in both",
     ),
-    "asks": ((9, 8), "its claims have 9 requests for devices: at most 8 are compared; use counts"),
+    "asks": (
+        (9, 8),
+        "its claims have 9 requests for devices: at most 8 are compared; use the field count",
+    ),
     "requests": ((40,), "it has 40 requests and comparisons: at most 32 are supported"),
-    "choices": (("r",), "its request r has firstAvailable: use exactly"),
+    "choices": (("r",), "its request r has the field firstAvailable: use the field exactly"),
     "selector": (
         ("true",),
         "its selector 'true' is not supported: use only comparisons with ==, joined by &&, up to 32",
@@ -164,19 +167,19 @@ CONSTANTS = {
     "no_devices": "{} claims no Neuron devices: create the job with ultraserver-webhook.io/inject: false",
     "NO_WORKERS": "none of its workers exists yet",
     "missing": "{} of {} workers exist",
-    "high_number": "{} has number {}, but the job was admitted with {} workers",
+    "high_number": f"{{}} has number {{}}, but annotation {PLACE} has {{}} workers",
     "same_number": "{} and {} have the same number {}",
     "partial_unit": "{} workers do not fill units of {} nodes",
     "many_terms": "its workers have {} anti-affinity terms: at most {} are supported",
     "repels_itself": "its workers' required anti-affinity on {} selects these workers: remove it",
     "many_demands": "its workers need {} different kinds of node: at most {} are supported",
     "many_conditions": (
-        "waiting jobs of {} have {} conditions on nodes, and it has {} more: at most {} are compared at a"
-        " time; use fewer, or wait until earlier jobs start"
+        "waiting jobs of {} have {} conditions on nodes, and this job has {} more: at most {} are compared at"
+        " a time; use fewer, or wait until earlier jobs start"
     ),
     "same_pin": "blocks {} and {} are both pinned to {}",
     "crowded": "{} needs a node in {}, where its block is: {}",
-    "too_few_nodes": "only {} of its nodes are not used by the block",
+    "too_few_nodes": "only {} nodes of the unit are left",
     "tried_again": "{}; tried again at {:%H:%M:%S} UTC",
     "refused": "the API server refused to change its pods: {}",
     "failed": "admitted {} times without getting its nodes",
@@ -191,7 +194,7 @@ CONSTANTS = {
     "ENDING": "its deleted pods have not ended yet",
     "LAUNCHER_FIRST": "its launcher is deleted first",
     "launcher_again": (
-        "its launcher was deleted {} times, and is there again without the gate ultraserver-"
+        "its launcher was deleted {} times, and was recreated without the gate ultraserver-"
         "webhook.io/whole-job"
     ),
     "preempted_by": "preempted by {}, which has a higher priority",
@@ -233,12 +236,12 @@ CONSTANTS = {
     "many_workers": "the job has more than {} workers",
     "long_name": "a name has at most {} characters",
     "ONE_OR_ALL": "name one job as namespace/name, or use --all",
-    "INCOMPLETE_SNAPSHOT": "note: the snapshot lacks pods or claims that its user could not list",
+    "INCOMPLETE_SNAPSHOT": "note: the snapshot lacks pods or claims that its creator could not list",
     "not_admitted": "{} pods were not admitted",
     "large_snapshot": (
         "{}: has more than {} MiB: take a snapshot with `kubectl ultraserver snapshot`, and do not change it"
     ),
-    "no_decision": "{}: no decision: a bug, or the file was changed: {}",
+    "no_decision": "{}: no decision is possible, because of a bug or a changed file: {}",
     "other_release": "note: the snapshot was taken with release {}",
     "UNITS_OF_TABLE": "the units of the rule table",
     "not_texts": "namespaces {!r} and unit {!r} of a guarantee must be texts",

@@ -327,7 +327,7 @@ def test_a_pass_ends_before_the_lease_and_the_next_continues(
     store_job(api, "b", 4)
     ticks = iter(range(100))
     monkeypatch.setattr(time, "monotonic", lambda: float(next(ticks)))
-    program = Program(api, longest=2.0)
+    program = Program(api, max_seconds=2.0)
     assert program.run() == 0.0
     assert {gates for _, gates in state(api, "a-").values()} == {0}
     assert {gates for _, gates in state(api, "b-").values()} == {1}
@@ -342,7 +342,7 @@ def test_a_decision_that_takes_all_the_time_of_a_pass_still_opens_a_job(
     store_job(api, "b", 4)
     ticks = iter(range(0, 1000, 10))
     monkeypatch.setattr(time, "monotonic", lambda: float(next(ticks)))
-    program = Program(api, longest=3.0)
+    program = Program(api, max_seconds=3.0)
     assert program.run() == 0.0
     assert {gates for _, gates in state(api, "a-").values()} == {0}
     program.run()

@@ -101,7 +101,10 @@ def admissions(decision: Decision) -> Iterator[tuple[int, list[frozenset[str]]]]
     everything = Topology(servers(SERVERS).values())
     for admission in decision.admissions:
         place = admission.job.place
-        yield place.size, [everything.units_by(place.unit)[one].names for one in admission.blocks.values()]
+        yield (
+            place.size,
+            [everything.units_of_label(place.unit)[one].names for one in admission.blocks.values()],
+        )
 
 
 @examples(50)
@@ -169,7 +172,7 @@ def test_after_a_crash_at_any_write_the_same_jobs_are_placed_each_whole_on_units
             pins = {pod.pin for pod in block}
             assert len(pins) == 1, "all of a block, or none"
             assert (pins == {None}) is (one_job.key not in let_through(after))
-            by_id = topology.units_by(one_job.place.unit)
+            by_id = topology.units_of_label(one_job.place.unit)
             given_away += [one.name for pin in pins - {None} for one in by_id[pin].nodes]
     assert len(given_away) == len(set(given_away))
     assert not decide(topology, after, NOW).admissions

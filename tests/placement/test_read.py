@@ -178,7 +178,7 @@ def test_a_worker_without_room_for_its_unit_is_known_before_others_are_opened(
     worker = read_pod(pod(metadata={"annotations": annotations}, spec=spec))
     assert worker
     waits = bool(gates and beyond)
-    assert ("at most 240000, so that its unit has room" in problem(worker)) is waits
+    assert ("at most 240000 are supported" in problem(worker)) is waits
 
 
 def test_of_a_pod_that_takes_no_node_it_is_kept_who_it_is_and_what_it_takes() -> None:

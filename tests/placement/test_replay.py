@@ -33,7 +33,7 @@ from placement.observe.model import (
     Toleration,
 )
 from placement.observe.model import Term as Terms
-from placement.replay import decided, read
+from placement.replay import decision_for, read
 from placement.snapshot import NAMELESS_FIELDS, Snapshot, as_json
 from tests.helpers import examples
 from tests.placement.world import (
@@ -72,7 +72,7 @@ def outcome(decision: Decision, snapshot: Snapshot) -> Any:
     """Returns a decision with the position of pods and units in a snapshot in place of their names."""
     position = {pod.uid: number for number, pod in enumerate(snapshot.pods)}
     topology = Topology(snapshot.nodes)
-    ids = [name for key in snapshot.units.kinds for name in topology.units_by(key)]
+    ids = [name for key in snapshot.units.kinds for name in topology.units_of_label(key)]
     held = next(iter(decision.cluster.reservations), None)
     return (
         [
@@ -163,9 +163,11 @@ def test_the_decision_about_a_snapshot_is_the_one_that_was_seen(
     decision = first_decision(snapshot)
     for hidden in (False, True):
         again = replayed(snapshot, file, hidden=hidden)
-        assert outcome(decided(again), again) == outcome(decision, snapshot)
+        assert outcome(decision_for(again), again) == outcome(decision, snapshot)
         if not hidden:
-            assert [each.why for each in decided(again).waiting] == [each.why for each in decision.waiting]
+            assert [each.why for each in decision_for(again).waiting] == [
+                each.why for each in decision.waiting
+            ]
 
 
 def claimed() -> Snapshot:
@@ -202,7 +204,7 @@ def test_device_claims_faults_and_plans_are_part_of_it(tmp_path: Path, *, hidden
     decision = first_decision(snapshot)
     assert [admission.units for admission in decision.admissions] == [("us-02",)]
     again = replayed(snapshot, tmp_path / "s.json", hidden=hidden)
-    assert outcome(decided(again), again) == outcome(decision, snapshot)
+    assert outcome(decision_for(again), again) == outcome(decision, snapshot)
     if not hidden:
         assert as_json(again) == as_json(snapshot)
         assert again.pods[0].demand is again.pods[1].demand
@@ -219,7 +221,7 @@ def test_labels_that_anti_affinity_selects_are_part_of_it(tmp_path: Path, *, hid
     again = replayed(snapshot, tmp_path / "s.json", hidden=hidden)
     decision = first_decision(snapshot)
     assert [each.units for each in decision.admissions] == [("us-02",), ("us-01",)]
-    assert outcome(decided(again), again) == outcome(decision, snapshot)
+    assert outcome(decision_for(again), again) == outcome(decision, snapshot)
     assert "other" not in {key for pod in again.pods for key in pod.labels}
     assert "other" not in {key for each in again.nodes for key in each.labels}
 
@@ -374,4 +376,4 @@ def test_if_no_decision_is_possible_the_error_is_shown(tmp_path: Path) -> None:
     done = call(str(tmp_path / "s.json"))
     assert done.exit_code == 1
     assert "Traceback" in done.stderr
-    assert "no decision: a bug, or the file was changed: can't" in done.stderr
+    assert "no decision is possible, because of a bug or a changed file: can't" in done.stderr

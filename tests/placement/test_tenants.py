@@ -185,7 +185,7 @@ def test_a_mistake_about_why_jobs_wait_keeps_no_other_from_its_nodes(monkeypatch
     def odd(*_: object) -> Any:
         raise LookupError("it has no holder")
 
-    monkeypatch.setattr("placement.decide.reasons.listed", odd)
+    monkeypatch.setattr("placement.decide.reasons.causes_text", odd)
     decision = ask(FOUR.values(), job("a", 12), job("b", 8))
     assert placed(decision) == {"a": "us-01 us-02 us-03"}
     assert "it has no holder" in waiting(decision)["b"]

@@ -12,7 +12,7 @@ from placement.act.write import opened_value
 from placement.decide.cluster import display_name
 from placement.decide.decide import Scene
 from placement.decide.jobs import Job, jobs_of
-from placement.decide.members import unexamined
+from placement.decide.members import unexamined_member
 from placement.decide.plan import Admission, Decision, Deletion, Memory, Tuning
 from placement.decide.topology import Topology
 from placement.observe.inventory import Inventory
@@ -151,7 +151,7 @@ def settled(pods: Iterable[Pod], topology: Topology) -> list[Pod]:
     after = []
     for pod in pods:
         if pod.place and pod.pin and not pod.gated and not pod.node:
-            unit = topology.units_by(pod.place.unit)[pod.pin]
+            unit = topology.units_of_label(pod.place.unit)[pod.pin]
             name = next(node.name for node in unit.nodes if node.name not in taken)
             taken.add(name)
             after.append(replace(pod, node=name, started=True))
@@ -189,7 +189,7 @@ def problem(pod: Pod) -> str:
 
 def jobs(pods: Iterable[Pod]) -> list[Job]:
     """Returns the jobs of pods that are believed."""
-    return [job for _, job in jobs_of(unexamined(pod, UNITS) for pod in pods).values()]
+    return [job for _, job in jobs_of(unexamined_member(pod, UNITS) for pod in pods).values()]
 
 
 def carry_out(pods: Iterable[Pod], decision: Decision, now: datetime = NOW, writes: int = 10**9) -> list[Pod]:

@@ -205,7 +205,10 @@ def test_a_question_that_fails_costs_its_peer_the_same_pause(
 @pytest.mark.parametrize(
     ("scene", "why"),
     [
-        (scene_of(*full(8)[1:]), "needs 1 whole UltraServer; they are reserved for an earlier job"),
+        (
+            scene_of(*full(8)[1:]),
+            "needs 1 whole UltraServer; such units are free, but reserved for an earlier job",
+        ),
         (
             scene_of(tuning=Tuning(units=replace(UNITS, guarantees=(Guarantee((SECRET,), SERVER_4, 3),)))),
             "other teams are guaranteed too many of the units that can be used",

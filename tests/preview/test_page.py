@@ -16,6 +16,7 @@ from testbed.mpijob import mpijob
 from webhook import limits
 from webhook.app import create_app
 from webhook.documents import dump_yaml, read_documents
+from webhook.preview import messages
 from webhook.preview.lines import diff_lines
 from webhook.preview.page import EXAMPLE, error_page
 from webhook.preview.run import preview
@@ -104,7 +105,7 @@ def test_a_large_file_is_read_where_no_file_can_be_written(
     ("form", "reason"),
     [
         ({"object": "kind: ["}, "object:2:"),
-        ({"object": "# nothing"}, "there are no objects"),
+        ({"object": "# nothing"}, messages.NO_OBJECTS),
         ({"object": EXAMPLE, "namespace": "No_Name"}, "parameter namespace is &#39;No_Name&#39;"),
     ],
 )
@@ -122,7 +123,7 @@ def test_texts_are_as_long_as_the_api_takes_them(client: Client) -> None:
     """Protects the server: a form's body may be twice as long, as its encoding needs."""
     answer = ask(client, object="# " + "é" * (limits.PREVIEW // 2))
     assert answer.status_code == 413
-    assert "the documents have more than 1048576 bytes, the maximum" in answer.get_data(as_text=True)
+    assert messages.TOO_LONG in answer.get_data(as_text=True)
 
 
 @pytest.mark.parametrize(("path", "kind"), [("/nothing", "text/html"), ("/v1/nothing", "application/json")])

@@ -123,9 +123,7 @@ def test_people_read_of_skipped_rules_only_if_they_ask() -> None:
     plain, every = (shown("why", mpijob(), options=options) for options in ((), ("--all-rules",)))
     assert "\n  fired    " in plain
     # The stages of the table, in their order.
-    assert (
-        "\n  devices  requested\n  placer   whole-job\n  rest     the rules below, in this order\n" in plain
-    )
+    assert "\n  devices  requested\n  placer   whole-job\n  rules    applied in the order below\n" in plain
     assert ("\n  skipped  " in plain, "\n  skipped  " in every) == (False, True)
 
 

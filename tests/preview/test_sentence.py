@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
+from contract.place import Placer
 from testbed.mpijob import mpijob
 from tests.plane.kinds.jobs import jobset, leaderworkerset
 from webhook.documents import dump_yaml, read_documents
 from webhook.objects.tree import Json, put
+from webhook.preview import messages
 from webhook.preview.report import Preview
 from webhook.preview.run import preview
 from webhook.preview.text import totals
@@ -17,6 +19,7 @@ from webhook.rules.load import load_installed
 TABLE = "apiVersion: ultraserver-webhook.io/v1alpha2\nkind: RuleTable\nextends: default\n"
 WAITS = "the job waits until "
 ALONE = "shared with no other job"
+ONE_BY_ONE = messages.STARTS[Placer.SCHEDULER]
 LIMITS = {"resources": {"limits": {"aws.amazon.com/neuron": 16}}}
 WITH_JOBS = "if the chart has the value `kinds: [jobs.v1.batch]`, "
 ONE = f"4 workers on one whole UltraServer, {ALONE}"
@@ -92,30 +95,30 @@ CASES = {
     "a launcher with ranks": (with_ranks(), f"placed: 4 Pods{ONE[9:]}; {WAITS}all 4 nodes are free"),
     "no numbers": (
         without_numbers(8),
-        f"placed: {WITH_JOBS}8 workers on 8 nodes, {ALONE}; the scheduler places the Pods one by one",
+        f"placed: {WITH_JOBS}8 workers on 8 nodes, {ALONE}; {ONE_BY_ONE}",
     ),
     "no numbers and one block": (
         without_numbers(4),
-        f"placed: {WITH_JOBS}{ONE}; the scheduler places the Pods one by one",
+        f"placed: {WITH_JOBS}{ONE}; {ONE_BY_ONE}",
     ),
     "no numbers in a JobSet": (
         put(jobset(2, 4), ("spec", "replicatedJobs", 0, "template", "spec", "completionMode"), "NonIndexed"),
         (
             "placed: if the chart has the value `kinds: [jobsets.v1alpha2.jobset.x-k8s.io]`, "
-            f"8 workers on 8 nodes, {ALONE}; the scheduler places the Pods one by one"
+            f"8 workers on 8 nodes, {ALONE}; {ONE_BY_ONE}"
         ),
     ),
     "a native gang": (
         requesting("aws.amazon.com/neuron", schedulingGroup={"podGroupName": "gang"}),
-        "placed: 4 workers on 4 nodes; the PodGroup that the job names places the Pods",
+        f"placed: 4 workers on 4 nodes; {messages.STARTS[Placer.GANG]}",
     ),
     "a node of its own": (
         requesting("aws.amazon.com/neuron", nodeName="n1"),
-        "not placed: its workers name their node themselves, so no scheduler places them",
+        f"not placed: {messages.NAMES_NODE}",
     ),
     "another scheduler": (
         requesting("aws.amazon.com/neuron", schedulerName="mine"),
-        f"placed: {ONE}; the scheduler places the Pods one by one",
+        f"placed: {ONE}; {ONE_BY_ONE}",
     ),
     "more than a node has": (
         requesting("aws.amazon.com/neuron", containers=[{"name": "w", **LIMITS}, {"name": "x", **LIMITS}]),
@@ -187,10 +190,9 @@ def test_the_sentence_is_true(case: str) -> None:
 
 
 def test_the_sentence_names_who_chooses_nodes_without_whole_job_admission() -> None:
-    assert sentence(shown(mpijob(8), placement=False)) == (
-        f"placed: 8 workers in blocks of 4, on whole units where the scheduler finds them, {ALONE}; "
-        "the scheduler places the Pods one by one"
-    )
+    where = "in blocks of 4, on whole units where the scheduler finds them"
+    text = sentence(shown(mpijob(8), placement=False))
+    assert text == f"placed: 8 workers {where}, {ALONE}; {ONE_BY_ONE}"
 
 
 @pytest.mark.parametrize(
@@ -244,8 +246,8 @@ SUCCEEDED: Json = RUNNING | {"conditions": [{"type": "Succeeded", "status": "Tru
 @pytest.mark.parametrize(
     ("status", "text"),
     [
-        (RUNNING, f"placed: {ONE}; the update does not change the placement"),
-        (SUCCEEDED, "not placed: the job has ended"),
+        (RUNNING, f"placed: {ONE}; {messages.PLACE_KEPT}"),
+        (SUCCEEDED, f"not placed: {messages.ENDED}"),
     ],
     ids=["running", "ended"],
 )
@@ -259,10 +261,7 @@ def test_a_preview_of_an_update_of_a_job_with_pods_has_their_place(status: Json,
 def test_a_job_that_runs_keeps_the_place_of_its_first_size(workers: int) -> None:
     """Protects from a preview of a new number of workers that leaves out their place."""
     stored = {**shown(mpijob(4)).run.outcome.after, "status": RUNNING}
-    assert sentence(shown(mpijob(workers), old=stored)) == (
-        f"placed: {ONE}; the update does not change the placement: for {workers} nodes, "
-        "delete and recreate the job"
-    )
+    assert sentence(shown(mpijob(workers), old=stored)) == f"placed: {ONE}; {messages.recreate_for(workers)}"
 
 
 def test_a_set_without_groups_has_a_reason() -> None:
@@ -302,7 +301,7 @@ def test_the_scheduler_keeps_only_what_the_terms_say(case: str, mode: str, tmp_p
     names, workers, text = WITHOUT_ROWS[case]
     rows = ", ".join(f'{{name: {name}, mode: "{mode}"}}' for name in names.split())
     item = shown(mpijob(workers), f"rules: [{rows}]\n", tmp_path, placement=False)
-    assert sentence(item) == f"{text}; the scheduler places the Pods one by one"
+    assert sentence(item) == f"{text}; {ONE_BY_ONE}"
 
 
 @pytest.mark.parametrize(
@@ -330,7 +329,7 @@ def test_kueue_keeps_only_what_the_workers_ask(requests: dict[str, str], where: 
         obj, ("spec", "mpiReplicaSpecs", "Worker", "template", "metadata"), {"annotations": annotations}
     )
     item = shown(obj, rows, tmp_path)
-    assert sentence(item) == f"placed: 8 workers {where}; Kueue chooses the nodes and starts the job"
+    assert sentence(item) == f"placed: 8 workers {where}; {messages.STARTS[Placer.KUEUE]}"
 
 
 def test_a_last_line_counts_every_verdict() -> None:

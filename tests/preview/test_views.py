@@ -17,7 +17,8 @@ from webhook import limits
 from webhook.app import create_app
 from webhook.cli import main
 from webhook.documents import dump_yaml, read_documents
-from webhook.preview.views import preview_blueprint
+from webhook.preview import messages
+from webhook.preview.views import TYPES, preview_blueprint
 from webhook.rules.load import load_installed
 from webhook.rules.source import TableSource
 
@@ -89,10 +90,7 @@ def test_the_form_that_the_client_likes_best_is_taken(client: Client) -> None:
 def test_an_unknown_format_is_406_with_the_known_ones(client: Client) -> None:
     answer = ask(client, mpijob(), "text/html")
     assert answer.status_code == 406
-    assert answer.get_json()["error"] == (
-        "cannot answer as text/html; possible types are application/json, application/yaml, text/x-diff, "
-        "application/json-patch+json, text/plain"
-    )
+    assert answer.get_json()["error"] == messages.other_types("text/html", ", ".join(TYPES))
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
@@ -139,7 +137,7 @@ def test_the_namespace_of_the_query_is_for_documents_that_name_none(client: Clie
     assert ask(client, mpijob()).get_json()["items"][0]["job"]["id"] == "default.train"
     answer = ask(client, mpijob(namespace="own"), query="?namespace=ml")
     assert answer.status_code == 400
-    assert 'this object is for namespace "own", not "ml": use --namespace=own' in answer.get_json()["error"]
+    assert messages.other_namespace("own", "ml") in answer.get_json()["error"]
 
 
 def test_rules_for_other_objects_are_shown_if_requested(client: Client) -> None:
@@ -149,7 +147,7 @@ def test_rules_for_other_objects_are_shown_if_requested(client: Client) -> None:
 
 
 BAD: dict[str, tuple[bytes, str]] = {
-    "nothing": (b"", "there are no objects"),
+    "nothing": (b"", messages.NO_OBJECTS),
     "no YAML": (b"a: 1\nb: [\n", "request:3:"),
     "not UTF-8": (b"a: 1\nb: \xff\n", "request:2:"),
     "a text": (b"\nhello\n", "request:2:1: a Kubernetes object is a map"),

@@ -10,7 +10,7 @@ from webhook.rows.table import Table
 from webhook.rules.load import load_default, load_texts
 from webhook.ruletests.cases import Case, cases_of
 from webhook.ruletests.folder import read_files, write_snapshots
-from webhook.ruletests.run import outdated, run
+from webhook.ruletests.run import new_snapshots, run
 
 CASES = Path(__file__).parent / "cases"
 RULES = Path(__file__).parents[2] / "manifests" / "chart" / "rules"
@@ -94,4 +94,4 @@ def cases(folder: str) -> list[Case]:
 
 if __name__ == "__main__":
     for name, by in TABLES.items():
-        write_snapshots(CASES / name, outdated(run(by(), cases(name))))
+        write_snapshots(CASES / name, new_snapshots(run(by(), cases(name))))

@@ -19,7 +19,7 @@ from webhook.preview.run import check_patch
 from webhook.rows.table import Table
 from webhook.rules.load import load_texts
 from webhook.rules.problems import TableError
-from webhook.rules.schema import bundled, violations
+from webhook.rules.schema import published_schema, violations
 
 HEAD = "apiVersion: ultraserver-webhook.io/v1alpha2\nkind: RuleTable\n"
 """Two lines."""
@@ -138,7 +138,7 @@ def same_problems(text: str, expected: Expected) -> None:
 
 WHOLE_NUMBERS = Draft202012Validator.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
 """Documents have no 4.0: it is read as 4."""
-PUBLISHED = extend(Draft202012Validator, type_checker=WHOLE_NUMBERS)(bundled())
+PUBLISHED = extend(Draft202012Validator, type_checker=WHOLE_NUMBERS)(published_schema())
 UNSAYABLE = (
     "the second number must be",
     "can never exist",

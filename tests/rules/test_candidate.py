@@ -11,7 +11,7 @@ from webhook.objects.tree import get
 from webhook.rows.conditions import Condition, JobCondition, ObjectCondition, TemplateCondition
 from webhook.rows.table import Match
 from webhook.rules.load import load_default
-from webhook.rules.schema import bundled
+from webhook.rules.schema import published_schema
 
 PRIORITY = """rules:
   - name: priority
@@ -97,7 +97,7 @@ def test_every_condition_is_a_key_of_match_and_described_in_the_schema() -> None
     hints = get_type_hints(Match)
     keys = {of: each.name for each in fields(Match) for of in get_args(hints[each.name])}
     assert conditions() <= keys.keys()
-    described = bundled()["$defs"]["Match"]["properties"]
+    described = published_schema()["$defs"]["Match"]["properties"]
     assert all("description" in described[key] for key in described)
 
 

@@ -168,7 +168,7 @@ def test_what_a_person_wrote_stays_with_its_comments_and_machines_become_a_famil
     assert "# Sizes.\nfamilies:\n" in rest
     assert rest.endswith("# Rules.\nrules:\n  - {name: job-label, mode: off}  # not here\n")
     table = load_text(text, SOURCE)
-    (family,) = table.families_on
+    (family,) = table.enabled_families
     assert (family.name, family.instance_types) == ("trn2u", ("big",))
     assert family.whole_node == {"example.com/chip": Range(), "aws.amazon.com/neuron": Range(16)}
     assert family.units[0] == Unit("example.com/rack", 18)

@@ -212,11 +212,11 @@ def test_a_preview_says_how_many_nodes_of_an_unshared_unit_stay_empty(workers: i
 
 def test_a_family_is_switched_on_with_the_label_of_its_units_alone() -> None:
     (unit,) = (
-        load_text(f"{EXTENDS}{ON}units: [{{label: example.com/rack}}]}}]\n", SOURCE).families_on[1].units
+        load_text(f"{EXTENDS}{ON}units: [{{label: example.com/rack}}]}}]\n", SOURCE).enabled_families[1].units
     )
     assert (unit.label, unit.nodes, unit.usable) == ("example.com/rack", 18, 16)
     own = load_text(f"{EXTENDS}{ON}units: [{{label: a, nodes: 17}}, {{label: b, nodes: 2}}]}}]\n", SOURCE)
-    assert [(unit.label, unit.nodes, unit.usable) for unit in own.families_on[1].units] == [
+    assert [(unit.label, unit.nodes, unit.usable) for unit in own.enabled_families[1].units] == [
         ("b", 2, None),
         ("a", 17, 16),
     ]

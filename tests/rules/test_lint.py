@@ -5,6 +5,7 @@ import pytest
 from common.tablefiles import packaged_texts
 from tests.helpers import load_text
 from tests.rules.tables import EXTENDS, RULE, SOURCE, Expected, problems, same_problems
+from webhook.rules import messages
 from webhook.rules.lint import doubtful_rows
 from webhook.rules.problems import TableError
 
@@ -158,7 +159,7 @@ LINT: dict[str, tuple[str, Expected]] = {
             "rules:\n  - name: x\n    reason: r\n    match:\n      role: worker\n      workload: mpijob\n"
             "      fields: {nope: a}\n    warn: w\n"
         ),
-        [(10, "rules[0].match.fields.nope", "no workload that it matches has a field 'nope': mpijob")],
+        [(10, "rules[0].match.fields.nope", "no workload of the rule (mpijob) has a field 'nope'")],
     ),
     "a field with a default that quotes what is not a value": (
         NUMBERED.replace("default: 1Gi", "default: $(job.id)"),
@@ -201,7 +202,7 @@ LINT: dict[str, tuple[str, Expected]] = {
     ),
     "a role that no workload it matches has": (
         "rules: [{name: x, reason: r, match: {role: pod, workload: mpijob}, warn: w}]\n",
-        [(4, "rules[0].match.role", "unreachable: no workload that it matches has a group 'pod'")],
+        [(4, "rules[0].match.role", "unreachable: no workload of the rule has a group 'pod'")],
     ),
     "a misspelt role": (
         "rules: [{name: x, reason: r, match: {role: workers, workload: mpijob}, warn: w}]\n",
@@ -209,7 +210,7 @@ LINT: dict[str, tuple[str, Expected]] = {
             (
                 4,
                 "rules[0].match.role",
-                "unreachable: no workload that it matches has a group 'workers'; did you mean 'worker'?",
+                "unreachable: no workload of the rule has a group 'workers'; did you mean 'worker'?",
             )
         ],
     ),
@@ -278,13 +279,7 @@ LINT: dict[str, tuple[str, Expected]] = {
     ),
     "the webhook's own record": (
         RULE + "    add:\n      metadata:\n        annotations:\n          ultraserver-webhook.io/added: a\n",
-        [
-            (
-                11,
-                "rules[0].add.metadata.annotations[ultraserver-webhook.io/added]",
-                "the webhook writes its record",
-            )
-        ],
+        [(11, "rules[0].add.metadata.annotations[ultraserver-webhook.io/added]", messages.RECORD)],
     ),
     "a shape that an earlier one always covers": (
         (
@@ -428,19 +423,14 @@ REFUSING = '      - {name: none, workers: multiple of 1, deny: "$(job.nodes) wor
         ),
         (
             OTHERS + REFUSING,
-            [
-                (
-                    "wholeNode",
-                    "jobs that request more than 4 are in this family and wait forever; if",
-                ),
-            ],
+            [("wholeNode", messages.no_maximum(4))],
         ),
         (OTHERS.replace("nvidia.com/gpu", "example.com/chip") + REFUSING, []),
         (
             OTHERS.replace("nvidia.com/gpu", "example.com/chip").replace(
                 "{name: more", "{name: single, workers: multiple of 1, nodeConfig: 1}\n      - {name: more"
             ),
-            [("shapes", "pins workers to nodes, which a job of shape one on the same unit may get; use a")],
+            [("shapes", "pins workers to nodes, and a job of shape one on the same unit may take them")],
         ),
         (
             "families: [{name: trn2u, shapes: [{name: six, workers: 6, nodeConfig: 2}]}]\n",
@@ -453,28 +443,18 @@ REFUSING = '      - {name: none, workers: multiple of 1, deny: "$(job.nodes) wor
         ),
         (
             "rules: [{name: x, reason: r, match: {role: worker}, placer: whole-job}]\n",
-            [
-                (
-                    "placer",
-                    "whole-job admission cannot admit Pods without numbers, so they wait forever: add",
-                )
-            ],
+            [("placer", messages.NOT_ALL_NUMBERED)],
         ),
         (
             RULE.replace("worker}", "worker, workers: 3}")
             + '    deny: "$(job.workers) workers: use 2 or 4"\n',
-            [
-                (
-                    "deny",
-                    "`workers` counts a launcher that runs ranks, and $(job.workers) does not: use",
-                )
-            ],
+            [("deny", messages.COUNTS_LAUNCHER)],
         ),
         (
             RULE.replace("worker}", "worker, workers: 3}") + '    deny: "$(job.nodes) workers: use 2 or 4"\n',
             [],
         ),
-        (NUMBERED, [("groups", "has no `number`, so blocks of a larger job may straddle")]),
+        (NUMBERED, [("groups", messages.NO_NUMBER)]),
         (NUMBERED.replace("devices}", "devices, number: {podName: true}}"), []),
         ("", []),
     ],
@@ -505,14 +485,15 @@ def test_everything_is_reported_at_once_in_the_order_of_the_file() -> None:
 
 def test_a_packaged_row_that_a_new_one_breaks_is_reported_with_its_own_file_and_line() -> None:
     covering = SHAPE + "        workers: multiple of 2\n        nodeConfig: 2\n"
-    messages = problems(EXTENDS + covering)
-    assert [(source, path, message.split(":")[0]) for source, _, path, message in messages] == [
+    rows = problems(EXTENDS + covering)
+    assert [(source, path, message.split(":")[0]) for source, _, path, message in rows] == [
         ("packaged families", "families[0].shapes[1].workers", "unreachable"),
         ("packaged families", "families[0].shapes[4].workers", "unreachable"),
     ]
-    assert [
-        _packaged_line(source, line).split("name: ")[1].split(",")[0] for source, line, _, _ in messages
-    ] == ["two-node", "multi-pair"]
+    assert [_packaged_line(source, line).split("name: ")[1].split(",")[0] for source, line, _, _ in rows] == [
+        "two-node",
+        "multi-pair",
+    ]
 
 
 def test_a_changed_row_is_reported_where_the_change_is() -> None:

@@ -105,7 +105,7 @@ def test_what_is_known_of_namespaces_is_bounded() -> None:
     table = policies("namespaces: n1, mode: off")
     for number in range(2 * MOST_NAMESPACES):
         table.find_ruling(JOB, f"n{number}", 0)
-    assert len(table._policies_of) <= MOST_NAMESPACES  # noqa: SLF001
+    assert len(table._policy_indices) <= MOST_NAMESPACES  # noqa: SLF001
     assert served(outcome_of(table, "n1")) is Mode.OFF
 
 

@@ -5,8 +5,9 @@ import pytest
 from tests.helpers import load_text
 from tests.rules.tables import EXTENDS, HEAD, RULE, SOURCE, Expected, problems, same_problems
 from webhook.objects.tree import walk
+from webhook.rules.messages import FORMS
 from webhook.rules.problems import TableError
-from webhook.rules.schema import FORMS, bundled, pod_template
+from webhook.rules.schema import pod_template, published_schema
 
 SCHEMA: dict[str, tuple[str, Expected]] = {
     "an unknown key of a rule": (
@@ -202,7 +203,11 @@ def test_a_text_that_is_not_utf_8_is_refused_with_the_line() -> None:
 
 def test_every_pattern_of_the_rows_has_words() -> None:
     """Protects from messages that show a regular expression, or say nothing."""
-    rows = {name: form for name, form in bundled()["$defs"].items() if name not in pod_template()["$defs"]}
+    rows = {
+        name: form
+        for name, form in published_schema()["$defs"].items()
+        if name not in pod_template()["$defs"]
+    }
     patterns = {value for path, value in walk(rows) if path[-1:] == ("pattern",) and isinstance(value, str)}
     assert len(patterns) > 5
     assert [each for each in patterns if not next(part for part in FORMS if part in each)] == []

@@ -11,6 +11,7 @@ from webhook.admission.handlers import Handler
 from webhook.admission.review import BadReviewError, Review, decode, encode, failure, shadow_notes
 from webhook.engine import Outcome
 from webhook.engine.outcome import NO_SUMMARY, Summary
+from webhook.errors import reason_of
 from webhook.rows.table import Table
 
 HANDLERS: Final[Mapping[str, Handler]] = {
@@ -50,8 +51,8 @@ class Answer:
 def answer(table: Table, endpoint: str, body: bytes) -> Answer:
     """Returns the answer to the body of a request.
 
-    Raises no error: the status is 400 for a body that is not a review. After an internal error, it is 500,
-    and the response does not allow the object.
+    Raises no error. For a body that is not a review, the status is 400. After an internal error, the status
+    is 500, and the response does not allow the object.
 
     Args:
         table: The rule table.
@@ -68,10 +69,10 @@ def answer(table: Table, endpoint: str, body: bytes) -> Answer:
         outcome = HANDLERS[endpoint](table, review)
         encoded = encode(review.uid, outcome)
     except Exception:
-        # Any other error is internal: the failurePolicy decides, and the log has the details.
+        # All other errors are internal: the log has the details, and the failurePolicy decides on the object.
         fields = {"uid": review.uid, "kind": review.kind, "endpoint": endpoint}
         log.exception("review %s failed", review.uid, extra=fields)
-        message = f"internal error, see the log of ultraserver-webhook for uid {review.uid}"
+        message = f"{reason_of(500)} for uid {review.uid}"
         return Answer(500, failure(review.uid, message))
     seconds = time.perf_counter() - started
     _log(endpoint, review, outcome, seconds)
@@ -97,7 +98,7 @@ def _log(endpoint: str, review: Review, outcome: Outcome | None, seconds: float)
         fields |= {"denials": "; ".join(outcome.denials)} if outcome.denials else {}
         fields |= {"policy": outcome.facts["policy"]} if "policy" in outcome.facts else {}
         fields |= {f"shadow_{name}": text for name, text in shadow_notes(outcome).items()}
-    template = "%(verdict)s: %(kind)s %(namespace)s/%(object)s: %(text)s"
+    line_format = "%(verdict)s: %(kind)s %(namespace)s/%(object)s: %(text)s"
     text = "; ".join(outcome.denials) or outcome.reason if outcome else "nothing to do"
     text += f"; would be refused: {fields['shadow_denials']}" if "shadow_denials" in fields else ""
-    log.info(template, {**fields, "text": text}, extra=fields)
+    log.info(line_format, {**fields, "text": text}, extra=fields)

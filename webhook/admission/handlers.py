@@ -22,14 +22,14 @@ MAX_REQUEST_SECONDS: Final = 60.0
 """Maximum time from mutation to validation: the API server's default of ``--request-timeout``."""
 
 LONGEST_PREFIX: Final = 58
-"""Maximum length of a ``generateName`` in a name (k8s.io/apiserver, ``pkg/storage/names``)."""
+"""Maximum number of characters of ``generateName`` in a name (k8s.io/apiserver, ``pkg/storage/names``)."""
 
 Handler = Callable[[Table, Review], Outcome | None]
 """A handler. It returns None if the webhook ignores the object, which is then allowed without changes."""
 
 
 def mutate(table: Table, review: Review) -> Outcome | None:
-    """Returns the outcome for a new object, or for an update of a stored object."""
+    """Returns the outcome for a new object or an update; None if the update is admitted unchanged."""
     match review.operation:
         case "CREATE":
             return evaluate(table, review.request)
@@ -92,7 +92,7 @@ def _records(table: Table, obj: Json) -> list[record.Record]:
 
 
 def possible_requests(table: Table, request: Request) -> Iterator[Request]:
-    """Yields the requests that mutation may have received: with or without a name, before a policy ended."""
+    """Yields the requests that mutation may have received: without the name, or before a policy ended."""
     yield request
     yield (unnamed := without_name(table, request))
     earlier = request.now - MAX_REQUEST_SECONDS
@@ -104,7 +104,7 @@ def possible_requests(table: Table, request: Request) -> Iterator[Request]:
 def without_name(table: Table, request: Request) -> Request:
     """Returns the request without the name that the API server generated from ``generateName``.
 
-    The request has the uid of the review at mutation, which is in the record: the job label depends on it.
+    The job label depends on the uid of the review at mutation. Therefore the request has this uid.
     """
     name, prefix = (get(request.object, ("metadata", key)) for key in ("name", "generateName"))
     if not (

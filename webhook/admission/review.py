@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import orjson
 
-from webhook.engine import Outcome, Request
+from webhook.engine import Outcome, Request, messages
 from webhook.objects.tree import Json
 
 API_VERSION: Final = "admission.k8s.io/v1"
@@ -20,7 +20,7 @@ ONE_WARNING_LIMIT: Final = 256
 """Maximum number of characters of one warning; the API server truncates longer warnings."""
 
 ALL_WARNINGS_LIMIT: Final = 4096
-"""Maximum number of bytes of all warnings together; the API server drops further warnings."""
+"""Maximum number of bytes of all warnings together. The API server drops warnings after 4096 characters."""
 
 
 class BadReviewError(ValueError):
@@ -59,7 +59,7 @@ def decode(body: bytes, now: float) -> Review:
         raw = orjson.loads(body)
         orjson.dumps(raw)  # checks the number of levels, and takes an eighth of the time of reading
     except orjson.JSONDecodeError as error:
-        if "Not enough memory" in str(error):  # orjson has no separate error for this
+        if "Not enough memory" in str(error):  # orjson has no separate error for a lack of memory
             raise MemoryError from error
         raise BadReviewError(f"the body is not JSON: {error}") from error
     except orjson.JSONEncodeError as error:
@@ -104,7 +104,7 @@ def _text(source: Mapping[str, Any], key: str, path: str = "/request") -> str:
 
 
 def encode(uid: str, outcome: Outcome | None) -> bytes:
-    """Returns the response to a review; without an outcome, it allows the object without changes."""
+    """Returns the response to a review. Without an outcome, the object is allowed without changes."""
     response: dict[str, Any] = {"uid": uid, "allowed": True}
     if outcome is not None:
         response["auditAnnotations"] = audit_annotations(outcome)
@@ -128,7 +128,7 @@ def failure(uid: str, message: str) -> bytes:
 
 
 def audit_annotations(outcome: Outcome) -> dict[str, str]:
-    """Returns the annotations for the API server's audit log, which adds the webhook's name to each key."""
+    """Returns the annotations for the audit log. The API server adds the webhook's name to each key."""
     notes = {"table": outcome.revision, "outcome": f"{outcome.verdict}: {outcome.reason}"}
     if outcome.fired():
         notes["rules"] = ",".join(outcome.fired())
@@ -147,7 +147,7 @@ def shadow_notes(outcome: Outcome) -> dict[str, str]:
 def limit_warnings(warnings: Iterable[str]) -> list[str]:
     """Returns warnings within the API server's limits; if some do not fit, the last text counts them."""
     result: list[str] = []
-    free_bytes = ALL_WARNINGS_LIMIT - len("and 9999 more")
+    free_bytes = ALL_WARNINGS_LIMIT - len(messages.message("more", 9999))
     all_warnings = list(warnings)
     for index, warning in enumerate(all_warnings):
         # The API server writes each warning into a line of its own, so a warning must not have line ends.
@@ -155,7 +155,7 @@ def limit_warnings(warnings: Iterable[str]) -> list[str]:
         text = line if len(line) <= ONE_WARNING_LIMIT else line[: ONE_WARNING_LIMIT - 1] + "…"
         free_bytes -= len(text.encode())
         if free_bytes < 0:
-            result.append(f"and {len(all_warnings) - index} more")
+            result.append(messages.message("more", len(all_warnings) - index))
             break
         result.append(text)
     return result

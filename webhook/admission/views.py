@@ -67,7 +67,7 @@ def ready(state: CurrentState) -> tuple[dict[str, Any], int]:
     return detail, 200 if detail["status"] == "ok" else 503
 
 
-def respond(name: str, state: CurrentState, metrics: Metrics) -> Response:
+def respond(endpoint: str, state: CurrentState, metrics: Metrics) -> Response:
     """Answers a review. Another process evaluates rule tables and reviews above `limits.SHORT_REVIEW`.
 
     Raises:
@@ -77,15 +77,15 @@ def respond(name: str, state: CurrentState, metrics: Metrics) -> Response:
         abort(415, f"the content type must be {JSON}, not {request.mimetype or 'missing'}")
     body = request.get_data(cache=False)
     try:
-        if name == "rules" or len(body) > limits.SHORT_REVIEW:
-            result: Answer = state.tables.work(len(body), answer, name, body)
+        if endpoint == "rules" or len(body) > limits.SHORT_REVIEW:
+            result: Answer = state.tables.work(len(body), answer, endpoint, body)
         else:
-            result = answer(state.table, name, body)
+            result = answer(state.table, endpoint, body)
     except FailedError as error:
         is_too_large = isinstance(error, TooLargeError)
-        metrics.count_answer(name, HTTPStatus.REQUEST_ENTITY_TOO_LARGE if is_too_large else 500)
+        metrics.count_answer(endpoint, HTTPStatus.REQUEST_ENTITY_TOO_LARGE if is_too_large else 500)
         raise
-    metrics.count_answer(name, result.status, result.summary, result.shadow, result.seconds)
+    metrics.count_answer(endpoint, result.status, result.summary, result.shadow, result.seconds)
     if result.status == HTTPStatus.BAD_REQUEST:
         abort(400, result.body.decode())
     return Response(result.body, status=result.status, mimetype=JSON)

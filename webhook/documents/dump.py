@@ -5,15 +5,15 @@ from typing import Any
 
 import yaml
 
-from webhook.documents.scalars import resolve
+from webhook.documents.scalars import read_word
 from webhook.objects.tree import Json
 
 _STR = "tag:yaml.org,2002:str"
 _ALLOWED_CONTROLS = {ord("\n"): "", ord("\t"): ""}
 _COMMAND = re.compile(r"^[ \t]*::|##\[", re.MULTILINE)
 """Matches what GitHub's CI reads as a command: ``::`` at the beginning of a line, and ``##[`` anywhere."""
-_WRITE: Any = yaml.SafeDumper.write_double_quoted
-_RESOLVE: Any = yaml.SafeDumper.resolve  # the stubs have no types for these two methods
+_WRITE_QUOTED: Any = yaml.SafeDumper.write_double_quoted
+_FIND_TAG: Any = yaml.SafeDumper.resolve  # the stubs have no types for these two methods
 
 
 class _Dumper(yaml.SafeDumper):
@@ -22,26 +22,26 @@ class _Dumper(yaml.SafeDumper):
     def ignore_aliases(self, _: Any) -> bool:  # noqa: ANN401
         return True
 
-    def text(self, text: str) -> yaml.ScalarNode:
-        style = "|" if "\n" in text else "" if self._is_plain(text) else '"'
+    def represent_text(self, text: str) -> yaml.ScalarNode:
+        style = "|" if "\n" in text else "" if self._needs_no_quotes(text) else '"'
         if _COMMAND.search(text) or not text.translate(_ALLOWED_CONTROLS).isprintable():
             style = '"'
         return self.represent_scalar(_STR, text, style=style)
 
     def write_double_quoted(self, text: str, split: bool = True) -> None:  # noqa: FBT001, FBT002 - PyYAML's
         self.allow_unicode = text.isprintable()
-        _WRITE(self, text, split)
+        _WRITE_QUOTED(self, text, split)
         self.allow_unicode = True
 
-    def _is_plain(self, text: str) -> bool:
+    def _needs_no_quotes(self, text: str) -> bool:
         try:
-            value = resolve(text)
+            value = read_word(text)
         except ValueError:
             return False
-        return value == text and _RESOLVE(self, yaml.ScalarNode, text, (True, False)) == _STR
+        return value == text and _FIND_TAG(self, yaml.ScalarNode, text, (True, False)) == _STR
 
 
-_Dumper.add_representer(str, _Dumper.text)
+_Dumper.add_representer(str, _Dumper.represent_text)
 _Dumper.add_multi_representer(dict, _Dumper.represent_dict)
 
 
@@ -56,4 +56,4 @@ def dump_yaml(value: Json, *, flow: bool = False) -> str:
             value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=2**31, default_flow_style=flow
         )
     )
-    return text.replace("##[", r"#\u0023[")  # a text with this command is in double quotes
+    return text.replace("##[", r"#\u0023[")  # `_Dumper` writes a text with ``##[`` in double quotes

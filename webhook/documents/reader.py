@@ -10,39 +10,27 @@ from typing import Any
 import yaml
 
 from common.texts import nearest
+from webhook.documents import messages
 from webhook.documents.nodes import LineFinder, Reader
 from webhook.documents.templates import describe_template
 from webhook.objects.tree import Json, Path, shown
 
 # Matches control characters, unusual line ends, which would change the numbers of lines, and a byte order
 # mark inside of a text, which some parsers read as white space and others as a letter.
-_CHARACTER = (
+_REFUSED_CHARACTER = (
     "\r(?!\n)|[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 )
-_PLAIN = bytes(range(0x20, 0x7F)) + b"\t\n"
+_ASCII_TEXT = bytes(range(0x20, 0x7F)) + b"\t\n"
 # kubectl splits a text at lines that begin with "---", and reads one document from each part.
 _REFUSED_PATTERNS = {
-    _CHARACTER: ("", "{!a} is not allowed in YAML: remove it, or escape it in double quotes"),
-    r"(?<=^---)(?![ \t]*\r?$|[ \t]+#)": ("\n---", "only a comment may follow '---': begin on the next line"),
-    r"^\.\.\.(?=\s)(?!\s*(?:^---|\Z))": (
-        "\n...",
-        "kubectl ignores the text after '...': write '---' between documents",
-    ),
+    _REFUSED_CHARACTER: ("", messages.character_not_allowed),
+    r"(?<=^---)(?![ \t]*\r?$|[ \t]+#)": ("\n---", messages.ONLY_COMMENT.format),
+    r"^\.\.\.(?=\s)(?!\s*(?:^---|\Z))": ("\n...", messages.IGNORED_TEXT.format),
 }
 """The patterns that are refused, each with a text that every match contains, and the message."""
 _JSON = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=int)  # refuses NaN, as kubectl does
 _ESCAPE = re.compile(r"\\(?:(/|u[dD][89abAB]..\\u[dD][c-fC-F]..)|(u[dD][89a-fA-F]..)|.)")
-_SPACE: Any = re.compile("[ \\t\\r\\n]*")  # matches at every position of a text
-_HINTS = {
-    "mapping values are not allowed": "quote the text if it contains ': ', or check the indentation",
-    "cannot start any token": "indent with spaces, not tabs, and quote text that starts with @, ` or %",
-    "could not find expected ':'": "write 'key: value', with a space after the colon",
-    "expected <document start>": "write a line '---' between documents; put each JSON object on its own line",
-    "invalid Unicode character": "write the character itself; pairs such as \\ud83d\\ude00 are for JSON only",
-    "undefined alias": "write the anchor before the alias, in the same document",
-    "duplicate anchor": "use another name for one of the anchors",
-    "": "check indentation, quotes and brackets here and above",
-}
+_SPACE: Any = re.compile("[ \\t\\r\\n]*")  # Any, because it matches at every position of a text
 
 
 class DocumentError(ValueError):
@@ -79,23 +67,23 @@ class Document:
     _lines: LineFinder = field(repr=False, compare=False)
 
     def line_of(self, path: Path) -> int:
-        """Returns the line of a value; in a map, that of its key. A missing value has its parent's line."""
+        """Returns the line of a value or, in a map, of its key; for a missing value, that of its parent."""
         return self._lines.line_of(self.path + path)
 
 
-def read_documents(text: str | bytes, source: str = "<stdin>", most_nodes: int = 0) -> list[Document]:
+def read_documents(text: str | bytes, source: str = "<stdin>", max_values: int = 0) -> list[Document]:
     """Returns all documents of a text that are not empty. Lists are not expanded (see ``expand_lists``).
 
     Args:
         text: YAML or JSON.
         source: The name of the text in messages.
-        most_nodes: Maximum number of maps, lists, keys and words; 0 means no limit.
+        max_values: Maximum number of maps, lists, keys and words; 0 means no limit.
 
     Raises:
         DocumentError: A part of the text cannot be read, or the text is too large.
     """
     text = _prepared(text, source)
-    reader = Reader(text, most_nodes)
+    reader = Reader(text, max_values)
     try:
         documents = [
             Document(value, source, root.start_mark.line + 1, (), LineFinder(root))
@@ -104,13 +92,13 @@ def read_documents(text: str | bytes, source: str = "<stdin>", most_nodes: int =
         ]
     except yaml.MarkedYAMLError as error:
         message = ", ".join(filter(None, (error.problem, error.context)))
-        hint = next(hint for part, hint in _HINTS.items() if part in message)
+        hint = next(hint for part, hint in messages.PARSER_HINTS.items() if part in message)
         mark: Any = error.problem_mark or error.context_mark
-        # The cause is in the flow, such as `{{ name }}`, or else in this line or the line before it.
+        # The cause is in the flow collection, such as `{{ name }}`, or else in this or the previous line.
         start = error.context_mark if "flow" in (error.context or "") else mark
         lines = text.split("\n")[max(0, getattr(start, "line", 1) - 1) : mark.line + 1]
         if any(line.strip() == "..." for line in lines):
-            hint = "'...' stands for omitted lines: write these lines, or remove '...'"
+            hint = messages.OMITTED_LINES
         message = describe_template("\n".join(lines)) or error.note or f"{message}: {hint}"
         raise DocumentError(source, mark.line + 1, mark.column + 1, message) from None
     return documents
@@ -135,8 +123,7 @@ def _json_as_yaml(text: str, source: str) -> str:
             separator = f"{gap[:line]}--- " if line else gap
     except (ValueError, RecursionError) as error:
         if len(parts) > 1 or (parts and not line):
-            message = "kubectl reads only JSON here: correct it, or write a line '---' between all documents"
-            raise _error_at(text, getattr(error, "pos", start), source, message) from None
+            raise _error_at(text, getattr(error, "pos", start), source, messages.ONLY_JSON) from None
     return "".join([*parts, separator if text[start : start + 1] in {"{", "#"} else gap, text[start:]])
 
 
@@ -152,13 +139,13 @@ def _prepared(raw: str | bytes, source: str) -> str:
     try:
         text = raw.decode().removeprefix("\ufeff").removesuffix("\n") + "\n"
     except UnicodeDecodeError as error:
-        message = f"the byte {raw[error.start]:#x} is not UTF-8: save the file as UTF-8"
+        message = messages.not_utf8(raw[error.start])
         raise _error_at(raw.decode("latin-1"), error.start, source, message) from None
-    special_bytes, lines = raw.translate(None, _PLAIN), "\n" + text
-    for pattern, (part, message) in _REFUSED_PATTERNS.items():  # a search takes 10 ms for each MB
+    special_bytes, lines = raw.translate(None, _ASCII_TEXT), "\n" + text
+    for pattern, (part, describe) in _REFUSED_PATTERNS.items():  # a search takes 10 ms for each MB
         may_match = part in lines if part else special_bytes
         if may_match and (match := re.compile(pattern, re.MULTILINE).search(text)):
-            raise _error_at(text, match.start(), source, message.format(match[0]))
+            raise _error_at(text, match.start(), source, describe(match[0]))
     return text if raw.startswith(BOM_UTF8) else _json_as_yaml(text, source)  # as in kubectl
 
 
@@ -179,25 +166,23 @@ def expand_lists(documents: Iterable[Document]) -> list[Document]:
 
 
 def describe_missing_key(obj: dict[str, Json], key: str) -> str | None:
-    """Returns a message if an object lacks a text that every Kubernetes object has; otherwise None."""
+    """Returns a message if an object has no text under a key such as ``kind``; otherwise None."""
     if isinstance(obj.get(key), str) and obj[key]:
         return None
     similar = nearest(key, tuple(name for name in obj if name != key))
-    way_out = f"did you mean {key!r} for {similar!r}?" if similar else "add it, or leave the file out"
-    return f"this is not a Kubernetes object: it has no {key}; {way_out}"
+    return messages.misspelt_key(key, similar) if similar else messages.missing_key(key)
 
 
 def _items(document: Document) -> Iterator[Document]:
     value = document.value
     if not isinstance(value, dict):
-        message = f"a Kubernetes object is a map with apiVersion and kind, and this is {shown(value, 40)}"
-        raise DocumentError(document.source, document.line, 1, message)
+        raise DocumentError(document.source, document.line, 1, messages.not_an_object(shown(value, 40)))
     if "items" not in value:
         if problem := describe_missing_key(value, "kind"):
             raise DocumentError(document.source, document.line, 1, problem)
         yield document
     elif not isinstance(value["items"], list | None):
-        message = f"items is {shown(value['items'], 40)}, not a list: write a list of objects"
+        message = messages.items_not_a_list(shown(value["items"], 40))
         raise DocumentError(document.source, document.line_of(("items",)), 1, message)
     for index, item in enumerate(value.get("items") or []):
         if isinstance(item, dict) and not (item.get("kind") or item.get("apiVersion")):

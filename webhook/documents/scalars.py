@@ -1,4 +1,4 @@
-"""Resolves unquoted words as kubectl does, or refuses them.
+"""Reads unquoted words as kubectl does, or refuses them.
 
 Null and booleans are those of YAML 1.1, as in ``resolve.go`` of go-yaml v2. A number has the form of JSON, or
 is an octal file mode such as ``0644``. All other words that go-yaml reads as numbers are refused. All other
@@ -23,10 +23,10 @@ _OTHER_NUMBER = re.compile(
     r"|(?=[._]*[0-9])[0-9_]*(?:\.[0-9_]*)?(?:e[-+]?[0-9_]+)?)",
     re.IGNORECASE,
 )
-_LONGEST_INT64 = len(str(-(2**63)))
+_MAX_INT64_LENGTH = len(str(-(2**63)))
 
 
-def resolve(word: str) -> Scalar:
+def read_word(word: str) -> Scalar:
     """Returns the value of an unquoted word.
 
     Raises:
@@ -48,7 +48,7 @@ def resolve(word: str) -> Scalar:
 
 def _number(word: str) -> int | float:
     """Returns a number as Go writes it to JSON: ``1.0`` as ``1``. Refuses numbers that Go would round."""
-    if len(word) <= _LONGEST_INT64 and word.lstrip("-").isdecimal():
+    if len(word) <= _MAX_INT64_LENGTH and word.lstrip("-").isdecimal():
         integer = int(word)
         if -(2**63) <= integer < 2**63:
             return integer

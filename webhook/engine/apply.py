@@ -34,7 +34,7 @@ class Progress:
     """
 
     reason: str = ""
-    default_kind: OutcomeKind = OutcomeKind.UNCHANGED
+    kind_if_unchanged: OutcomeKind = OutcomeKind.UNCHANGED
     facts: dict[str, str] = field(default_factory=dict)
     faults: Mapping[str, Sequence[Fault]] = field(default_factory=dict)
     templates: dict[Path, Json] = field(default_factory=dict)
@@ -90,7 +90,7 @@ def _explain_prevention(match: MatchingRule, progress: Progress) -> str | None:
 
 
 def _match_all(job: Job, values: Values) -> tuple[list[RuleOutcome | None], _Matches]:
-    """Returns the outcomes of rules that cannot fire, as `split_rules` does, and the matches of other rules.
+    """Returns the outcomes of rules that cannot fire, as in `split_rules`, and the matches of other rules.
 
     The table has three stages. Rules that add devices come first, then rules that set the placer, and then
     all other rules, which may have conditions on devices and on the placer.

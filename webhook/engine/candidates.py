@@ -7,7 +7,7 @@ from contract import keys
 from webhook.engine.groups import Group
 from webhook.engine.jobs import Job
 from webhook.engine.reading import find_mark
-from webhook.objects.templates import admits, matches
+from webhook.objects.templates import matches, permits
 from webhook.objects.tree import map_at, maps_at, shown, text_of
 from webhook.rows.table import Table
 from webhook.rows.workloads import BY_DEVICES, WORKER
@@ -76,7 +76,7 @@ def _decide_by_content(job: Job, groups: Sequence[Group]) -> tuple[bool, str]:
 
 def explain_no_device(table: Table) -> str:
     """Returns the reason why a job is not a candidate if its workers request none of the table's devices."""
-    devices = dict.fromkeys(family.device[0] for family in table.families_on)
+    devices = dict.fromkeys(family.device[0] for family in table.enabled_families)
     return f"the workers request no {' or '.join(devices)}"
 
 
@@ -113,6 +113,6 @@ def _explain_exclusion(job: Job) -> str:
     excluded = [
         f"{' and '.join(values)} ({label})"
         for label, values in node_labels.items()
-        if not all(admits(group.selection, {label: values}) for group in job.by_role[WORKER])
+        if not all(permits(group.selection, {label: values}) for group in job.by_role[WORKER])
     ]
     return f"leaves out {', '.join(excluded) or f'nodes with all labels of family {family.name}'}"

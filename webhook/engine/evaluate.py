@@ -41,7 +41,7 @@ def evaluate(table: Table, request: Request) -> Outcome:
         outcome = _add_shadow(
             outcome, _evaluate_with(table, modes.enforced_exclusions, request), modes.table, policy_note
         )
-    if ruling and outcome.default_kind is not OutcomeKind.NO_WORKLOAD:
+    if ruling and outcome.kind_if_unchanged is not OutcomeKind.NO_WORKLOAD:
         reason = cut(outcome.reason + policy_note) if modes.table is Mode.OFF else outcome.reason
         outcome = replace(outcome, reason=reason, facts={**outcome.facts, "policy": ruling.policy.reason})
     return outcome
@@ -54,7 +54,7 @@ def _evaluate_with(table: Table, exclusions: Exclusions, request: Request) -> Ou
     try:
         if not table.workloads_of(kind):
             progress.reason = cut(f"no workload of the rule table matches kind {kind}")
-            progress.default_kind = OutcomeKind.NO_WORKLOAD
+            progress.kind_if_unchanged = OutcomeKind.NO_WORKLOAD
         elif exclusions.whole_table:
             progress.reason = "the whole rule table is switched off"
         else:
@@ -76,20 +76,20 @@ def _evaluate_with(table: Table, exclusions: Exclusions, request: Request) -> Ou
         facts=progress.facts,
         refusing=tuple(progress.refusing),
         unplaced=limit_messages(progress.unplaced),
-        default_kind=progress.default_kind,
+        kind_if_unchanged=progress.kind_if_unchanged,
         rules_by_path=progress.rules_by_path,
         faults=progress.faults,
     )
 
 
 def _add_shadow(served: Outcome, enforced: Outcome, mode: Mode, policy_note: str) -> Outcome:
-    """Returns ``served``, the outcome for the answer, with ``enforced`` in it. ``mode`` is the table's."""
+    """Returns ``served``, the outcome for the answer, with ``enforced`` in it; ``mode`` is the table mode."""
     if mode is Mode.SHADOW:
         served = replace(
             served,
             reason=cut(f"the whole rule table only reports{policy_note.rstrip('.')}; {enforced.reason}"),
             facts=enforced.facts,
-            default_kind=enforced.default_kind,
+            kind_if_unchanged=enforced.kind_if_unchanged,
             rules=tuple(row._replace(state=RuleState.SKIPPED) for row in enforced.rules),
         )
     # If a rule in shadow cannot read the object, the enforced outcome has no rules.
@@ -117,7 +117,7 @@ FACTS: Final = {
 def _evaluate_object(table: Table, off_rules: frozenset[str], request: Request, progress: Progress) -> None:
     job = read_job(table, request)
     if job is None:
-        progress.reason, progress.default_kind = (
+        progress.reason, progress.kind_if_unchanged = (
             _explain_no_workload(table, request),
             OutcomeKind.NO_WORKLOAD,
         )
@@ -134,7 +134,7 @@ def _evaluate_object(table: Table, off_rules: frozenset[str], request: Request, 
     progress.rules_by_path = {} if request.explain else None
     progress.facts["workload"] = job.workload.name
     if job.opt_in is False:
-        progress.reason, progress.default_kind = f"opted out by {keys.INJECT}", OutcomeKind.OPTED_OUT
+        progress.reason, progress.kind_if_unchanged = f"opted out by {keys.INJECT}", OutcomeKind.OPTED_OUT
     else:
         _evaluate_job(job, request, progress)
         _write_records(job, progress)
@@ -144,7 +144,7 @@ def _evaluate_object(table: Table, off_rules: frozenset[str], request: Request, 
 def _evaluate_job(job: Job, request: Request, progress: Progress) -> None:
     """Evaluates the table against a job that is not opted out."""
     job.is_candidate, progress.reason = decide_candidacy(job)
-    progress.default_kind = OutcomeKind.UNCHANGED if job.is_candidate else OutcomeKind.NO_CANDIDATE
+    progress.kind_if_unchanged = OutcomeKind.UNCHANGED if job.is_candidate else OutcomeKind.NO_CANDIDATE
     job.uid = "" if job.name else _find_first_uid(job, request)
     values = Values(job)
     if job.is_candidate and job.workload.takes_nodes:
@@ -161,7 +161,7 @@ def _evaluate_job(job: Job, request: Request, progress: Progress) -> None:
 
 
 def _explain_no_workload(table: Table, request: Request) -> str:
-    """Returns why no workload row is for an object, although rows for its kind exist."""
+    """Returns why no workload row matches an object, although rows for its kind exist."""
     reasons = []
     for row in table.workloads_of(kind_of(request.object)):
         field, value = row.mismatch(request.object) or ("", "")

@@ -98,7 +98,7 @@ def _find_deadline(job: Job) -> Iterator[Fault]:
 
 
 def _find_amount(job: Job) -> Iterator[Fault]:
-    """Yields requests for more devices or physical cores than a node has. The table's cores are for LNC=2."""
+    """Yields requests for more than a node has. With LNC=1, a node has twice the table's cores."""
     for group in job.by_role[WORKER]:
         for name, limits in job.family.whole_node.items():
             amount = group.amounts.get(name, 0)

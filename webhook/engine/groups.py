@@ -14,11 +14,11 @@ from webhook.engine.ssh import read_ssh
 from webhook.objects.record import Record
 from webhook.objects.templates import (
     Selection,
-    admits,
     chosen_types,
     is_requested,
     main_container,
     matches,
+    permits,
     read_selection,
 )
 from webhook.objects.tree import Json, Path, as_list, get, map_at, maps_at
@@ -233,7 +233,7 @@ class Group:
         if not chosen_types or any(name not in counts for name in chosen_types):
             return {}
         labels = self.table.candidates.instance_type_labels
-        types = [name for name in chosen_types if admits(self.selection, dict.fromkeys(labels, (name,)))]
+        types = [name for name in chosen_types if permits(self.selection, dict.fromkeys(labels, (name,)))]
         accepted_counts = sorted({count for name in types for count in counts[name]})
         for path, amount in self._find_requests(resources) if types else ():
             if amount not in accepted_counts:

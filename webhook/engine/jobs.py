@@ -13,7 +13,7 @@ from contract import keys
 from contract.place import ContractError, Place, Placer, read
 from webhook.engine.groups import Group
 from webhook.engine.outcome import Fault
-from webhook.objects.templates import admits, matches
+from webhook.objects.templates import matches, permits
 from webhook.objects.tree import Json, get, map_at, text_of, try_dumps
 from webhook.rows.conditions import Devices
 from webhook.rows.families import Family, JobShape
@@ -21,7 +21,7 @@ from webhook.rows.table import Table
 from webhook.rows.workloads import ANY, WORKER, Workload
 
 _GROUP_LABEL_VALUE: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
-"""Matches the values of the label by which pods of one object are placed as separate jobs."""
+"""Matches a usual value of the label `Workload.group`, which separates the jobs of one object."""
 
 
 @dataclass(eq=False)
@@ -38,10 +38,10 @@ class Job:
         opt_in: True if the job is opted in, False if opted out, None without a mark, a text if it is invalid.
         off_rules: The names of the rules that are off for the job.
         is_candidate: Whether the table places the job. Only candidates have a shape.
-        shape: The shape; None for a job that is not a candidate, and for an object that is not a job.
+        shape: The shape of a candidate whose workload takes nodes; None for other objects, such as a Pod.
         uid: The uid of the first review, for a job without a name.
         job_label: The value of the job label; empty without a shape.
-        placer: The placer of the job, or of a Pod by its placement annotation; None if not known yet.
+        placer: The job's placer, or the placer in a Pod's placement annotation. None until it is known.
         devices: How the workers get their devices.
         missing_placeholders: Placeholders that rules use and that are known to have no value.
         faults: The faults of the job, by kind.
@@ -82,7 +82,7 @@ class Job:
 
     @computed
     def text(self) -> bytes | None:
-        """The object as JSON, to skip searches: a word missing in it is in no field. None if orjson fails."""
+        """The object as JSON: a search for a word that is not in it can be skipped. None if orjson fails."""
         return try_dumps(self.object)
 
     def field(self, name: str) -> str:
@@ -127,7 +127,7 @@ class Job:
 
     @computed
     def place(self) -> Place | None:
-        """The placement annotation of a Pod, or else its workload's; None if invalid or for other kinds."""
+        """A Pod's placement annotation or, without one, its workload's. None if invalid, or not a Pod."""
         if not self.is_pod:
             return None
         try:
@@ -172,7 +172,7 @@ class Job:
     def peer_labels(self, label_value: str) -> Mapping[str, str]:
         """Returns labels that all workers of the job have, and that no other pods of the namespace have.
 
-        The value of the job label is empty if no rule sets this label.
+        ``label_value`` is the value of the job label; empty if no rule sets this label.
         """
         values = {"$(job.name)": self.name}
         if self.name and self.workload.peers:
@@ -196,21 +196,21 @@ def find_permitted_types(table: Table, family: Family, groups: Sequence[Group]) 
     return [
         name
         for name, labels in labels_by_type.items()
-        if all(admits(selection, {**family.node_labels, **labels}) for selection in selections)
+        if all(permits(selection, {**family.node_labels, **labels}) for selection in selections)
     ]
 
 
 def choose_family(table: Table, groups: Sequence[Group]) -> Family:
-    """Returns the family of the groups: one that they permit and, if possible, whose nodes they request."""
-    if len(table.families_on) == 1:
-        return table.families_on[0]
+    """Returns a family that all groups permit, if possible a family whose nodes they request."""
+    if len(table.enabled_families) == 1:
+        return table.enabled_families[0]
 
     def rank(family: Family) -> tuple[bool, bool, bool]:
-        has_need = any(group.node_reason_of(family) or group.selects_type_of(family) for group in groups)
+        needs_node = any(group.node_reason_of(family) or group.selects_type_of(family) for group in groups)
         has_request = any(group.amounts.get(name) for group in groups for name in family.whole_node)
-        return bool(find_permitted_types(table, family, groups)), has_need, has_request
+        return bool(find_permitted_types(table, family, groups)), needs_node, has_request
 
-    return max(table.families_on, key=rank)
+    return max(table.enabled_families, key=rank)
 
 
 def count_at_once(groups: Iterable[Group]) -> int:

@@ -70,28 +70,28 @@ def _fault_values(fault: Fault) -> Mapping[str, Json]:
 
 
 def split_rules(job: Job) -> tuple[Sequence[RuleOutcome | None], Sequence[tuple[int, Rule]]]:
-    """Returns outcomes of the rules that cannot fire for jobs with the same facts, and the other rules.
+    """Returns the outcomes of rules that cannot fire because of the job's facts, and the other rules.
 
-    The first list has an entry for each rule, which is None if the rule may fire. The second list has the
-    position of each rule. The table caches the results by facts, because its rows permit few sets of facts.
+    The first list has an entry for each rule, which is None if the rule may fire. The second list has these
+    rules with their positions. The table caches results by facts, because many jobs have the same facts.
     """
     cache = job.table.split_rules_cache
     facts = _collect_facts(job)
     if facts not in cache:
         faults = {None, *job.faults}  # rules for other faults cannot match
         rules = [rule for rule in job.table.rules_of[job.workload.name] if rule.match.fault in faults]
-        texts = [_explain_skip(rule, job) for rule in rules]
-        names = {rule.name for rule, skip in zip(rules, texts, strict=True) if not skip}
+        skips = [_explain_skip(rule, job) for rule in rules]
+        names = {rule.name for rule, reason in zip(rules, skips, strict=True) if not reason}
         for index, rule in enumerate(rules):
-            if not texts[index] and rule.needs and rule.stage == LAST_STAGE and names.isdisjoint(rule.needs):
-                texts[index] = explain_unmet_needs(rule)
+            if not skips[index] and rule.needs and rule.stage == LAST_STAGE and names.isdisjoint(rule.needs):
+                skips[index] = explain_unmet_needs(rule)
                 names.discard(rule.name)
         cache[facts] = (
             [
-                skip and RuleOutcome(rules[index].name, RuleState.SKIPPED, skip)
-                for index, skip in enumerate(texts)
+                reason and RuleOutcome(rules[index].name, RuleState.SKIPPED, reason)
+                for index, reason in enumerate(skips)
             ],
-            [(index, rule) for index, rule in enumerate(rules) if not texts[index]],
+            [(index, rule) for index, rule in enumerate(rules) if not skips[index]],
         )
     return cache[facts]
 

@@ -28,7 +28,7 @@ TEXTS: Final[Mapping[str, str]] = {
         "delete it, and create it with the new size"
     ),
     "copies-kept": (
-        "containers added to {} keep the values copied when the job was created; to change them, recreate it"
+        "containers added to {} keep values copied when the job was created: to change them, recreate the job"
     ),
     "launcher-kept": (
         "{0} was created for the old size: kubectl delete job {0}, and its operator recreates it"
@@ -79,7 +79,7 @@ def messages_of(code: str, values: Iterable[str]) -> Iterator[Message]:
 
 
 def limit_messages(messages: Collection[Message]) -> tuple[Message, ...]:
-    """Returns distinct messages, limited in length and number. The last one counts omitted messages."""
+    """Returns distinct messages, limited in length and number. The last has the number of omitted ones."""
     if not messages:
         return ()
     unique_messages = tuple(dict.fromkeys(Message(message.code, cut(message)) for message in messages))

@@ -129,11 +129,11 @@ class Outcome:
         operations: The RFC 6902 operations on the received object, in order.
         warnings: Messages for the user who applied the object.
         denials: Messages that say why the job is refused; empty if it is not refused.
-        facts: The workload and policy and, for a job with a shape, devices, placer and `evaluate.FACTS`.
+        facts: The workload and the policy. If the job has a shape, also its devices, placer and `FACTS`.
         refusing: The names of the rules and shapes that refuse the job.
         unplaced: Reasons why no node can take the job's workers; empty if nodes can take them.
         enforced: The outcome if the rules in shadow were enforced; None if no rule is in shadow.
-        default_kind: The kind of an outcome without operations; ``UNCHANGED`` for a candidate.
+        kind_if_unchanged: The kind of an outcome without operations; ``UNCHANGED`` for a candidate.
         has_pods: Whether an update changes nothing because the Pods already exist.
         rules_by_path: The last rule that set a value, as in `Progress`; None if not requested.
         faults: The faults of the job, by kind.
@@ -150,7 +150,7 @@ class Outcome:
     refusing: tuple[str, ...] = ()
     unplaced: tuple[Message, ...] = ()
     enforced: "Outcome | None" = None
-    default_kind: OutcomeKind = OutcomeKind.UNCHANGED
+    kind_if_unchanged: OutcomeKind = OutcomeKind.UNCHANGED
     has_pods: bool = False
     rules_by_path: Mapping[Path, str] | None = None
     faults: Mapping[str, Sequence[Fault]] = field(default_factory=dict)
@@ -162,7 +162,7 @@ class Outcome:
             return OutcomeKind.REFUSED
         if self.operations:
             return OutcomeKind.CHANGED
-        return self.default_kind
+        return self.kind_if_unchanged
 
     @property
     def verdict(self) -> Verdict:

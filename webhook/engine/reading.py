@@ -31,8 +31,8 @@ def read_job(table: Table, request: Request) -> Job | None:
     """Returns the job without earlier additions; None if no workload matches the object's kind and fields.
 
     Raises:
-        JobError: A number of pods cannot be read.
-        WrongTypeError: A field of ``when`` is neither text nor a truth value.
+        JobError: A number of pods is not a whole number of at least 0.
+        WrongTypeError: A field that a workload's ``when`` names cannot be read as text (see `Field.text`).
     """
     budget = Budget(request.object)
     for workload in table.workloads_of(kind_of(request.object)):
@@ -91,7 +91,7 @@ def _find_device_groups(groups: Sequence[Group], *, opt_in: bool) -> Sequence[Gr
 
 
 def _read_numbers(group: Group, obj: Json, node_counts: dict[bool, int], *, takes_node: bool) -> None:
-    """Sets a group's role, size and numbering; adds pods that take nodes to ``node_counts[starts_later]``."""
+    """Sets a group's role, size and numbering; if its pods take nodes, adds them to ``node_counts``."""
     row = group.row
     group.role = row.role
     if isinstance(row.takes_nodes, ObjectPath):
@@ -103,9 +103,9 @@ def _read_numbers(group: Group, obj: Json, node_counts: dict[bool, int], *, take
         group.takes_nodes = row.takes_nodes is True
     group.replicas = _multiply(row.replicas, obj, group.path)
     group.starts_later = row.later is not None and row.later.value(obj, group.path) is not None
-    mode = row.number and row.number.completion_mode
-    mode_name = mode and (mode.path.value(obj, group.path) or mode.default)
-    if (number := row.number) and mode_name != "NonIndexed":
+    field = row.number and row.number.completion_mode
+    completion_mode = field and (field.path.value(obj, group.path) or field.default)
+    if (number := row.number) and completion_mode != "NonIndexed":
         terms = [Term(source, _multiply(factors, obj, group.path)) for source, factors in number.terms]
         group.index = Index(tuple(terms), node_counts[group.starts_later] if number.continues else 0)
         group.is_numbered = not number.count or _multiply(number.count, obj, group.path) in {

@@ -38,7 +38,7 @@ def find_unknown_labels(job: Job) -> str:
     return ", ".join(islice((key for key in dict.fromkeys(labels) if not matches(key, names)), 5))
 
 
-def find_contradictions(job: Job, shape: JobShape, identity: str) -> Iterator[str]:
+def find_contradictions(job: Job, shape: JobShape, label_value: str) -> Iterator[str]:
     """Yields messages about requirements of the user that no nodes can meet together with the job's shape."""
     for group in job.by_role[WORKER]:
         if not {"affinity", "nodeSelector", "topologySpreadConstraints"}.isdisjoint(group.spec):
@@ -64,7 +64,7 @@ def find_contradictions(job: Job, shape: JobShape, identity: str) -> Iterator[st
                 minimum = counts.get(key := failed_keys[0][0], 1)
                 values_text = "no value" if minimum == 1 else f"fewer than {minimum} values"
                 yield f"its node selector, required affinity and shape leave {values_text} of label {key}"
-            yield from _find_contradicting_terms(job, group, shape, identity)
+            yield from _find_contradicting_terms(job, group, shape, label_value)
 
 
 def _permits(expressions: Sequence[Json], selected_value: Json, count: int) -> bool:
@@ -77,10 +77,10 @@ def _permits(expressions: Sequence[Json], selected_value: Json, count: int) -> b
     return not sets or len(set.intersection(*sets).difference(excluded_values)) >= max(count, 1)
 
 
-def _find_contradicting_terms(job: Job, group: Group, shape: JobShape, identity: str) -> Iterator[str]:
+def _find_contradicting_terms(job: Job, group: Group, shape: JobShape, label_value: str) -> Iterator[str]:
     """Yields messages about terms that separate a unit's workers, or require other pods or a shared node."""
     size = shape.node_config
-    for kind, field, term, selects_workers, selects_others in _find_terms(job, group, identity):
+    for kind, field, term, selects_workers, selects_others in _find_terms(job, group, label_value):
         is_contradiction = {
             "podAntiAffinity": selects_workers,
             "podAffinity": selects_others or (selects_workers and size < job.nodes),
@@ -116,14 +116,14 @@ def _counts_other_nodes(constraint: Json) -> bool:
     return constraint.get("nodeAffinityPolicy") == "Ignore" or constraint.get("minDomains") not in (None, 1)
 
 
-def _find_terms(job: Job, group: Group, identity: str) -> Iterator[tuple[str, str, Json, bool, bool]]:
+def _find_terms(job: Job, group: Group, label_value: str) -> Iterator[tuple[str, str, Json, bool, bool]]:
     """Yields kind, field and content of each term of the user, and what it selects.
 
-    The two truth values are: whether the term selects all workers of the job, and whether other pods.
+    The truth values are whether the term selects all workers of the job, and whether pods of another job.
     """
-    job_labels = {**job.peer_labels(identity), keys.JOB: identity}
+    job_labels = {**job.peer_labels(label_value), keys.JOB: label_value}
     labels = {**map_at(group.template, ("metadata", "labels")), **job_labels}
-    naming_keys = {key for key, value in job_labels.items() if value in {job.name, identity}}
+    naming_keys = {key for key, value in job_labels.items() if value in {job.name, label_value}}
     for kind, path in _TERM_PATHS.items():
         for index, term in enumerate(maps_at(group.template, path)):
             results = [
@@ -145,7 +145,7 @@ def _read_expressions(term: Json) -> Iterator[tuple[str, Json, list[Json]]]:
 
 
 def _is_met(name: str, value: Json, operator: Json, values: list[Json]) -> bool:
-    """Returns whether a worker meets a requirement on a label. A value of None may be the job's name."""
+    """Returns whether a worker meets a label requirement. A missing value (None) may become ``name``."""
     is_listed = (name if value is None else value) in values
     exists = value is not None or is_listed
     return {"In": is_listed, "NotIn": exists and not is_listed, "Exists": exists}.get(str(operator), False)

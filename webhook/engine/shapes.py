@@ -16,11 +16,11 @@ from webhook.rows.shapes import NODE_CONFIG
 from webhook.rows.workloads import WORKER
 
 REACH: Final = 100
-"""Number of smaller, and of larger, numbers of workers that are tried to find the nearest one that fits."""
+"""The nearest number of workers that fits is searched within this distance, below and above."""
 
 
 def choose_shape(job: Job) -> JobShape:
-    """Returns the first shape of the job's family that fits its size and, if it names one, its node config.
+    """Returns the first shape of the family that fits the job's size and the node config it names, if any.
 
     Raises:
         JobError: No shape fits. The message names sizes that fit.

@@ -30,7 +30,7 @@ _StoredGroup = tuple[str, Path, Json]
 """A group's role, the path of its template in the new object, and its template in the stored object."""
 
 COPIED_FIELDS: Final = ("image", "imagePullPolicy", "resources", "securityContext")
-"""Fields of the main container of a template that containers of a rule may copy."""
+"""Fields of a template's main container that the containers of a rule may copy."""
 
 START_TIME: Final = ("status", "startTime")
 """The field that the operator sets when it first reads an object that is not suspended."""

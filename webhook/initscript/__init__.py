@@ -1,8 +1,8 @@
 """Builds the shell script of the launcher's two init containers from the files in this folder.
 
 Every launcher's Pod is stored with the script, in an annotation. To keep the Pod small, the script has no
-indentation, no comments and no blank lines. Each of the two containers gets the annotation's text as a
-variable, and runs it. The rule table has the commands that do this.
+indentation, no comments and no blank lines. Each of the two containers gets the annotation's text as an
+environment variable, and runs the text. The rule table has the commands for this.
 """
 
 from functools import cache

@@ -1,7 +1,7 @@
 # Both init containers run this part: it reads the settings and the hostfile, and asks workers over ssh.
 #
 # Tests check these rules for the script:
-# - The image of the job runs it, so it uses only bash 4.2, coreutils and ssh.
+# - It runs in the image of the job, so it uses only bash 4.2, coreutils and ssh.
 # - It contains neither $(NAME) nor a doubled dollar, which Kubernetes would expand in a command. It also contains no
 #   $(word.word), which the rule table would expand.
 # - It has no here-documents and no here-strings, because older versions of bash write them to a temporary file, and
@@ -10,11 +10,11 @@
 set -feuo pipefail
 # Child processes need no copy of the script.
 unset ULTRASERVER_SCRIPT
-# Errors go to standard output, too. A container runtime reads two streams, and could log errors before their causes.
+# Errors go to standard output, too. A container runtime reads streams separately, and could log errors before causes.
 exec 2>&1
 export LC_ALL=C
 SECONDS=0
-# bash is process 1 of the container, and the kernel ignores a signal to process 1 that has no handler.
+# bash is process 1 of the container, and the kernel ignores signals for which process 1 has no handler.
 trap 'exit 143' TERM INT
 
 say() { printf '%s\n' "$@"; }
@@ -37,8 +37,8 @@ need() {
   [[ -z $lacking ]] || bad "the image lacks$lacking: install coreutils and an ssh client in the launcher's image"
 }
 
-# The script calls ssh as the job's mpirun does, by the variables of Open MPI 4 and 5, MPICH and Intel MPI. Open MPI
-# accepts a list of programs with colons between them, of which the script uses the first.
+# The script calls ssh as the job's mpirun does: it reads the variables of Open MPI 4 and 5, MPICH and Intel MPI. Open
+# MPI accepts a list of programs with colons between them, of which the script uses the first.
 agent=${OMPI_MCA_plm_rsh_agent:-${PRTE_MCA_plm_ssh_agent:-${HYDRA_LAUNCHER_EXEC:-${I_MPI_HYDRA_BOOTSTRAP_EXEC:-ssh}}}}
 # ssh must neither prompt nor wait without a timeout. ssh uses the first value of an option, so these options come
 # before those of the job and of the image's ssh configuration.
@@ -67,8 +67,8 @@ settings() {
 }
 hostfile=/etc/mpi/hostfile
 
-# hosts[i] is the host name of a worker. lines[i] is its whole line: "name slots=2" (Open MPI) or "name:2" (Intel MPI
-# and MPICH). The operator's host names are pod.job.namespace.svc, so the namespace is the third part.
+# hosts[i] is the host name of a worker. lines[i] is its line in the file: "name slots=2" (Open MPI) or "name:2" (Intel
+# MPI and MPICH). The operator's host names are pod.job.namespace.svc, so the namespace is the third part.
 hosts=() lines=() self=''
 read_hosts() {
   local host rest
@@ -84,7 +84,7 @@ read_hosts() {
   done <"$hostfile"
   ((${#hosts[@]})) || return 0
   # With runLauncherAsWorker, this pod is in the hostfile. If the pod uses the host network, its host name is that of
-  # the node. The launcher is then recognized because the operator lists it first, as one entry more than workers.
+  # the node. Then the launcher is the first entry, if the hostfile has one entry more than the job has workers.
   ns=${hosts[0]#*.*.}
   ns=${ns%%.*}
   self=${HOSTNAME%%.*}
@@ -103,7 +103,7 @@ ssh_policy() {
   policy=$("${ssh[@]}" -G "${hosts[${#hosts[@]} - 1]}" 2>&1 || :)$'\n'
   # The host key of a worker is created with the pod, so it cannot be verified. The job's own key pair protects the
   # session. If the image has the default of ssh, which is to ask, every host key is accepted. If the image sets yes, no
-  # or accept-new, its value applies.
+  # or accept-new, this value is used.
   [[ $policy != *"stricthostkeychecking ask"* ]] ||
     ssh+=(-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null)
   # OpenSSH 9 prefers a key exchange that takes six times the processor time of the rest of a login. The sessions
@@ -115,12 +115,12 @@ ssh_policy() {
 
 # ask INDEX MEMBER...: runs $remote on worker INDEX with the words of args[INDEX]. $remote is POSIX sh without single
 # quotes. Lines of the answer begin with a mark, which is random, because a login can print other text. The answer is
-# complete if a line ends with "MARK ok". ssh transports standard error separately, so its text can come between any two
-# writes, and need not end with a newline.
+# complete if a line ends with "MARK ok". ssh transports standard error separately, so error text can come between any
+# two writes, and need not end with a newline.
 # Worker INDEX then runs $relay, which asks each worker MEMBER in the same way. This needs the job's ssh key, which
 # mpi-operator mounts in every worker. $relay prints those lines of a member that have the mark, each after
 # "MARK<MEMBER ". Each line is short enough for one write, so that lines of two members cannot mix.
-# The timeout is the remaining time, from $least to $patience seconds. Up to $direct workers are asked without $relay.
+# The timeout is the remaining time, but $least to $patience seconds. Up to $direct workers need no $relay.
 mark=@$RANDOM$RANDOM$RANDOM
 # shellcheck disable=SC2016 # the worker expands the variables
 remote='echo $mark ok'
@@ -155,9 +155,9 @@ ask() {
   fi || printf '\n@code=%s %s' "$?" "$left"
 }
 # take_in OUTPUT INDEX MEMBER...: splits the output of ask into the answers of the workers. A line that begins with
-# "MARK<MEMBER " belongs to that member, if INDEX was told to ask it. All other lines belong to INDEX.
-# bash takes quadratic time to remove text by a pattern, so long lines are cut first. Their end is kept, because other
-# output comes before the answer.
+# "MARK<MEMBER " belongs to that member, if it is an argument. All other lines belong to INDEX.
+# bash takes quadratic time to remove text by a pattern, so long lines are cut first. The end of a line stays, because
+# other output comes before the answer.
 take_in() {
   local line i other='' members=" ${*:3} " IFS=$'\n'
   for i in "${@:2}"; do answer[i]=''; done
@@ -172,8 +172,8 @@ take_in() {
   done
   answer[$2]=$other
 }
-# ask_each WORDS...: calls ask once for each argument, which has the words for ask. Up to 32 calls run in parallel. The
-# length of an answer is limited, because a worker could print text without end.
+# ask_each WORDS...: calls ask once for each argument, whose words are the arguments of ask. Up to 32 calls run in
+# parallel. The length of an answer is limited, because a worker could print text without end.
 ask_each() {
   local all=("$@") fds=() fd k out
   for ((k = 0; k < $# + 32; k++)); do
@@ -210,7 +210,7 @@ ok() {
   local a=$'\n'${answer[$1]-}$'\n'
   [[ ${a//$'\r'/} == *"$mark ok"$'\n'* ]]
 }
-# why INDEX: prints why a worker did not answer, which is the last line of its output or the exit code of ssh.
+# why INDEX: prints why a worker did not answer: the last line of its output, a timeout, or the exit code of ssh.
 why() {
   local a=${answer[$1]-} code=0
   if [[ $a == *$'\n@code='* ]]; then

@@ -67,7 +67,7 @@ TERMS: Final = "nodeSelectorTerms"
 """The list of node selector terms. A node needs to match only one, so a rule adds its requirement to all."""
 
 EXPRESSIONS: Final = ("matchExpressions", "matchFields")
-"""The two lists of a node selector term. In a label selector, a list with this name is one value."""
+"""The two lists of a node selector term. In a label selector, such a list is one value."""
 
 
 def list_kind(path: Sequence[str | int]) -> ListKind:
@@ -87,7 +87,7 @@ def identity(item: Json, path: Sequence[str | int]) -> tuple[str, ...]:
     keys = IDENTITY_KEYS.get(str(path[-1]), ()) if path else ()
     if keys and isinstance(item, dict) and keys[0] in item:
         return tuple([canonical(item.get(key, DEFAULTS.get(key))) for key in keys])
-    return "says", canonical(item)
+    return "content", canonical(item)
 
 
 def path_part(item: Json, path: Sequence[str | int]) -> str:
@@ -101,7 +101,7 @@ def find_old_indices(items: list[Json], old_items: list[Json], path: Sequence[st
     """Returns, for each item, the index of the same item in the old list; None for a new item.
 
     No index occurs twice. Node selector terms are identified by their position if their number is unchanged.
-    The time is proportional to the length of the lists, because the user decides how long they are.
+    The time is proportional to the length of the lists, because a user can make the lists long.
     """
     if list_kind(path) is ListKind.TERMS and len(items) == len(old_items):
         return [*range(len(items))]

@@ -19,7 +19,7 @@ API_DEFAULTS: Final[dict[Path, str]] = {("spec", "schedulerName"): "default-sche
 """Default values that the API server writes into Pods, and into templates of its own kinds, before it calls
 webhooks (``SetDefaults_PodSpec``). The user did not choose them."""
 
-MOST_SELECTOR_TERMS: Final = 2000
+MAX_SELECTOR_TERMS: Final = 2000
 """Maximum number of node selector terms to which a rule may add an expression.
 
 Each term grows by about eighty characters, and the record by ten digits for each term. With more terms, the
@@ -30,7 +30,7 @@ record could exceed the 256 KiB that Kubernetes allows for annotations, and the 
 Additions = dict[str, str | list[str]]
 """What was added, by JSON pointer: the digest of a map entry, or the digests of the elements of a list.
 
-If a Pod's variable was replaced, a space and the old value follow its digest.
+If a variable of a Pod was replaced, a space and its old value follow the digest.
 """
 
 
@@ -56,7 +56,7 @@ class Merge:
     """Merges one fragment into a template, and collects the additions and the conflicts.
 
     Attributes:
-        at: The path of the template in the object, for messages.
+        root: The path of the template in the object, for messages.
         on_conflict: What to do if the user has chosen another value.
         additions: The dictionary to which additions are written.
         before: Names of elements. An added element is inserted before the first element with such a name.
@@ -67,7 +67,7 @@ class Merge:
             an element of a list. None if the caller does not need the paths.
     """
 
-    at: Path
+    root: Path
     on_conflict: OnConflict = OnConflict.KEEP
     additions: Additions = field(default_factory=dict)
     before: Collection[str] = ()
@@ -90,7 +90,7 @@ class Merge:
         Raises:
             WrongTypeError: The template has a type that Kubernetes does not allow.
         """
-        old_map = old if isinstance(old, dict) else {} if old is None else as_map(old, self.at + path)
+        old_map = old if isinstance(old, dict) else {} if old is None else as_map(old, self.root + path)
         self.template = self.template if path else old
         changes = {}
         for key, value in fragment.items():
@@ -117,7 +117,7 @@ class Merge:
         return self._keep_or_replace(user_value, rule_value, path)
 
     def _merge_list(self, user_list: Json, rule_list: list[Json], path: Path) -> Json:
-        result = old_list = [] if user_list is None else as_list(user_list, self.at + path)
+        result = old_list = [] if user_list is None else as_list(user_list, self.root + path)
         keys = IDENTITY_KEYS.get(str(path[-1]), ())
         for item in rule_list:
             index = _find(result, item, keys) if result else None
@@ -133,7 +133,7 @@ class Merge:
                 continue
             if self.before and index > self._insertion_index(result):
                 names = " or ".join(self.before)
-                self.missing.append(f"move {item['name']!r} before {names} in {field_name(self.at + path)}")
+                self.missing.append(f"move {item['name']!r} before {names} in {field_name(self.root + path)}")
             if not same(result[index], item):
                 new = self._merge_element(result[index], item, path)
                 if new is not result[index]:
@@ -150,14 +150,14 @@ class Merge:
     def _explain_obstacle(self, item: Json, path: Path) -> str:
         """Returns why a container cannot be added; empty if it can."""
         if _is_amendment(item, path):
-            return f"{field_name(self.at + path)} has no {item['name']!r} to amend"
+            return f"{field_name(self.root + path)} has no {item['name']!r} to amend"
         # A name may occur in only one of the two lists; otherwise the Pod is invalid.
         other = OTHER_CONTAINERS[path[-1]]
         items = get(self.template, (*path[:-1], other))
         is_taken = isinstance(items, list) and _find(items, item, ("name",)) is not None
         if not is_taken:
             return ""
-        return f"{field_name(self.at + path)} cannot have {item['name']!r}, a name that is taken in {other}"
+        return f"{field_name(self.root + path)} cannot have {item['name']!r}, a name that is taken in {other}"
 
     def _merge_element(self, user_value: Json, rule_value: Json, path: Path) -> Json:
         inner_path = (*path, f"[{rule_value.get('name', next(iter(rule_value.values())))}]")
@@ -165,37 +165,37 @@ class Merge:
             return self.apply(user_value, rule_value, inner_path)
         if self.on_conflict is OnConflict.OVERRIDE:
             self._store_path(path, rule_value)
-            if not self.at and path[-1] == "env" and isinstance(value := user_value.get("value"), str):
-                self._note_digest(pointer(path), rule_value, f" {value}")  # to restore it without the rule
+            if not self.root and path[-1] == "env" and isinstance(value := user_value.get("value"), str):
+                self._note_digest(pointer(path), rule_value, f" {value}")  # restored without the rule
         return self._keep_or_replace(user_value, rule_value, inner_path)
 
     def _keep_or_replace(self, user_value: Json, rule_value: Json, path: Path) -> Json:
-        self.conflicts.append(Conflict(field_name(self.at + path), user_value, rule_value))
+        self.conflicts.append(Conflict(field_name(self.root + path), user_value, rule_value))
         if self.on_conflict is not OnConflict.OVERRIDE:
             return user_value
         self._store_path(path)
         return rule_value
 
     def _merge_terms(self, user_terms: Json, rule_terms: list[Json], path: Path) -> Json:
-        terms = as_list(user_terms, self.at + path)
-        if len(terms) > MOST_SELECTOR_TERMS:
+        terms = as_list(user_terms, self.root + path)
+        if len(terms) > MAX_SELECTOR_TERMS:
             self.refused.append(
-                f"{len(terms)} terms are more than {MOST_SELECTOR_TERMS}, so no requirement can be added: "
+                f"{len(terms)} terms are more than {MAX_SELECTOR_TERMS}, so no requirement can be added: "
                 "combine them, for example into one expression with operator In, or opt out: "
-                f"{field_name(self.at + path)}"
+                f"{field_name(self.root + path)}"
             )
             return user_terms
         expressions = [(name, item) for name in EXPRESSIONS for item in rule_terms[0].get(name) or ()]
         # A term without requirements selects no node; an added requirement would make it select some.
         key = pointer(path)
-        result = [self._add_to(term, expressions, path, key) if _selects(term) else term for term in terms]
+        result = [self._extend(term, expressions, path, key) if _selects(term) else term for term in terms]
         if not terms:
-            result = [self._add_to({}, expressions, path, key)]
+            result = [self._extend({}, expressions, path, key)]
         return user_terms if share(terms, result) is terms else result
 
-    def _add_to(self, term: Json, expressions: Iterable[tuple[str, Json]], path: Path, key: str) -> Json:
+    def _extend(self, term: Json, expressions: Iterable[tuple[str, Json]], path: Path, key: str) -> Json:
         """Returns a node selector term with the expressions; ``key`` is the pointer in the record."""
-        terms_path = self.at + path
+        terms_path = self.root + path
         for name, expression in expressions:
             items = as_list(as_map(term, terms_path).get(name), (*terms_path, name))
             if not items or not any(same(item, expression) for item in items):

@@ -12,7 +12,7 @@ Operation = dict[str, Any]
 """One RFC 6902 operation: ``op``, ``path`` and, for add and replace, ``value``."""
 
 FEW_EDITS: Final = 16
-"""Maximum number of operations on a list for which the length of the list is not computed."""
+"""Maximum number of operations on a list whose length is not compared with that of the whole list."""
 
 OVERHEAD: Final = 30
 """Approximate number of characters in an operation without its path and value."""

@@ -1,7 +1,7 @@
-"""Defines the paths of a rule table: JSON pointers that can also select list elements, by a key or all.
+"""Defines the paths of a rule table: JSON pointers that can also select one or all elements of a list.
 
 ``/spec/replicatedJobs[name=workers]/template`` is the template of the replicated job with the ``name``
-``workers``, at any position in the list. ``/spec/replicatedJobs[*]/template`` are the templates of all
+``workers``, at any position in the list. ``/spec/replicatedJobs[*]/template`` selects the templates of all
 replicated jobs. In a key of a map, ``*`` is a wildcard. In an object, such a path becomes concrete paths,
 which have list indices.
 """
@@ -21,7 +21,7 @@ _SELECTION = re.compile(r"([^\[\]]+)\[(?:\*|([A-Za-z][A-Za-z0-9]*)=([^\[\]]+))\]
 
 @dataclass(frozen=True)
 class ElementSelector:
-    """Selects the first element of a list whose ``key`` has this value, a text or a truth value."""
+    """Selects the first element of a list in which ``key`` has this value: a text, ``true`` or ``false``."""
 
     key: str
     value: str
@@ -52,24 +52,24 @@ class ObjectPath:
         return ObjectPath(self.text.partition("[*]")[0], self.parts[: self.parts.index(_ALL)])
 
     @cached_property
-    def _plain(self) -> Path | None:
-        """The concrete path; None if it depends on the object, through a selection or a wildcard."""
+    def _fixed_path(self) -> Path | None:
+        """The concrete path; None if the path depends on the object, by a selection or a wildcard."""
         keys = tuple(part for part in self.parts if not isinstance(part, ElementSelector) and "*" not in part)
         return keys if len(keys) == len(self.parts) else None
 
     def find_all(self, obj: Json) -> Iterator[Path]:
         """Yields the concrete paths in an object; yields nothing if a selected element does not exist."""
-        return iter((self._plain,)) if self._plain is not None else _find_paths(obj, self.parts, ())
+        return iter((self._fixed_path,)) if self._fixed_path is not None else _find_paths(obj, self.parts, ())
 
     def value(self, obj: Json, branch: Path = ()) -> Json:
-        """Returns the value in an object. If the path selects several values, it is the first that exists.
+        """Returns the value in an object; if the path selects several values, the first value that exists.
 
         Args:
             obj: The object.
             branch: A concrete path through the same list. Only the list element on this path is read.
         """
-        if self._plain is not None:
-            return get(obj, self._plain)
+        if self._fixed_path is not None:
+            return get(obj, self._fixed_path)
         paths = self.find_all(obj)
         if branch and self.list_path:
             index = len(self.list_path.parts)
@@ -79,8 +79,8 @@ class ObjectPath:
 
     def values(self, obj: Json) -> Sequence[Json]:
         """Returns the values at all concrete paths in an object."""
-        if self._plain is not None:
-            return (get(obj, self._plain),)
+        if self._fixed_path is not None:
+            return (get(obj, self._fixed_path),)
         return [get(obj, path) for path in _find_paths(obj, self.parts, ())]
 
     @cached_property
@@ -137,7 +137,7 @@ def _find_paths(node: Json, parts: tuple[_Part, ...], path: Path) -> Iterator[Pa
 
 
 def _find_indices(node: Json, selection: ElementSelector, parts: tuple[_Part, ...]) -> Sequence[int]:
-    """Returns the indices of the selected elements; of all elements, only those with the first later part."""
+    """Returns the indices of the selected elements; ``[*]`` selects elements that have the next key."""
     # Plain loops are fast: a row reads a dozen paths, and the user's list may be long.
     items = node if isinstance(node, list) else ()
     if selection == _ALL:  # not `is`: a table from another process has a copy

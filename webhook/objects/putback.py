@@ -17,11 +17,11 @@ from webhook.objects.tree import Json, Path, canonical, drop, get, maps_at, put
 INIT_CONTAINERS: Final = ("spec", "initContainers")
 
 CHARACTERS_PER_UNIT: Final = 4
-"""Number of characters of the new template that cost one unit. Each value is searched for in its lists."""
+"""Number of characters of the new template that cost one unit, as a value is searched for in its lists."""
 
 
 def put_back(stored: Json, new: Json, template_path: Path, budget: Budget) -> Json:
-    """Returns the new template with everything that the stored record names, and the stored record and marks.
+    """Returns the new template with the additions in the stored record, the record itself, and stored marks.
 
     If the new template has another value in the same field, that value stays. An element without a key, such
     as an affinity term, cannot have another value: a changed term stays, and the webhook's term is added.

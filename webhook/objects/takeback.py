@@ -1,7 +1,7 @@
 """Removes the additions that a record names, within a budget of work.
 
 This is the only part of an evaluation whose cost a user could choose, because the record decides how many
-digests are compared. Therefore an evaluation may use a number of units in proportion to the object's size. A
+digests are compared. Therefore an evaluation has a budget of units in proportion to the object's size. A
 record that costs more cannot be the webhook's (ADR 0002). No clock is read, so that the same object always
 costs the same.
 """
@@ -16,7 +16,7 @@ from webhook.objects.lists import EXPRESSIONS, ListKind, list_kind
 from webhook.objects.tree import Json, canonical, digest_of_text, is_empty, share, with_entry
 
 MINIMUM_UNITS: Final = 1 << 16
-"""Units of every evaluation. Ordinary jobs need fewer, so that their size need not be computed."""
+"""Units that every evaluation may use. Ordinary jobs need fewer, so their size need not be computed."""
 
 UNITS_PER_CHARACTER: Final = 12
 """Further units for each character of the object as JSON.
@@ -198,15 +198,15 @@ class _Remover:
         for name in EXPRESSIONS:
             items = term.get(name)
             if isinstance(items, list) and distance <= len(items):
-                place = len(items) - distance
-                bare_term = with_entry(term, name, [*items[:place], *items[place + 1 :]])
-                if self._take_if_added(counts, [bare_term, items[place]], path, {name: [items[place]]}):
+                position = len(items) - distance
+                bare_term = with_entry(term, name, [*items[:position], *items[position + 1 :]])
+                if self._take_if_added(counts, [bare_term, item := items[position]], path, {name: [item]}):
                     terms[index] = bare_term
                     return True
         return False
 
     def _take_if_added(self, counts: Counter[str], value: Json, path: tuple[str, ...], element: Json) -> bool:
-        """Returns whether a digest of the value is left; if so, uses it up and stores the removed element."""
+        """Returns whether a digest of the value is left; if so, uses up the digest and stores the element."""
         digest = self._compute_digest(value)
         if counts[digest] <= 0:
             return False

@@ -23,9 +23,9 @@ def containers(template: Json) -> Iterator[dict[str, Json]]:
 
 
 def main_container(template: Json, signs: Collection[str], resources: Collection[str]) -> dict[str, Json]:
-    """Returns the container with the most signs; without signs, the one with the most requests for devices.
+    """Returns the container with the most signs, which are names of its variables and mounted volumes.
 
-    If several containers have as many, returns the first. Signs are names of variables and mounted volumes.
+    Without signs, returns the container with the most requests for devices; if several have most, the first.
     """
     if len(items := maps_at(template, ("spec", "containers"))) <= 1:
         return items[0] if items else {}
@@ -42,7 +42,7 @@ def _names_in(container: Json, signs: Collection[str]) -> Iterator[Json]:
 
 
 def is_requested(amounts: Mapping[str, int], resource: str, minimum: int, maximum: float = inf) -> bool:
-    """Returns whether a pod requests between a minimum (0: any amount) and a maximum of a resource.
+    """Returns whether a pod requests a resource, from a minimum (0: any amount) to a maximum.
 
     The pod's amounts are in thousandths, as `common.quantities.requests` returns them.
     """
@@ -73,7 +73,7 @@ class Selection:
 
     Attributes:
         selector: The node selector.
-        terms: The terms of the required node affinity, each as expressions by label; None if there is none.
+        terms: The terms of the required node affinity, each as expressions by label; None without it.
     """
 
     selector: Mapping[str, Json]
@@ -81,7 +81,7 @@ class Selection:
 
 
 def read_selection(template: Json) -> Selection:
-    """Returns the node selection of a template. A caller should keep it, because long terms cost time."""
+    """Returns the node selection of a template. A caller should keep the result: long terms take time."""
     affinity_path = ("spec", "affinity", "nodeAffinity", REQUIRED)
     terms = get(template, (*affinity_path, "nodeSelectorTerms"))
     expressions = tuple(map(_by_key, maps_at(terms, ()))) if isinstance(terms, list) and terms else None
@@ -96,10 +96,10 @@ def _by_key(term: Json) -> Mapping[str, Sequence[Json]]:
     return by_key
 
 
-def chosen_types(choice: Selection, labels: Sequence[str]) -> Collection[str]:
+def chosen_types(selection: Selection, labels: Sequence[str]) -> Collection[str]:
     """Returns the instance types that a pod's selector or affinity names; empty if any type is permitted."""
-    types = [value for label in labels if isinstance(value := choice.selector.get(label), str)]
-    lists = ([*chain(*(values_of(term.get(label, ())) for label in labels))] for term in choice.terms or ())
+    types = [value for label in labels if isinstance(value := selection.selector.get(label), str)]
+    lists = ([*chain(*(values_of(term.get(key, ())) for key in labels))] for term in selection.terms or ())
     alternatives = [types] if types else [*lists]
     return dict.fromkeys(chain.from_iterable(alternatives) if all(alternatives) else ())
 
@@ -112,17 +112,17 @@ def values_of(expressions: Sequence[Json], operator: Json = "In") -> Iterator[st
             yield from (value for value in values if isinstance(value, str))
 
 
-def admits(choice: Selection, labels: Mapping[str, tuple[str, ...]]) -> bool:
-    """Returns whether a node selection admits nodes whose labels can have these values.
+def permits(selection: Selection, labels: Mapping[str, tuple[str, ...]]) -> bool:
+    """Returns whether a node selection permits nodes whose labels can have these values.
 
     In the values, ``*`` and ``?`` are wildcards, as in file names.
     """
-    pairs = ((choice.selector.get(label), values) for label, values in labels.items())
+    pairs = ((selection.selector.get(label), values) for label, values in labels.items())
     if not all(value is None or _any_matches([value], values) for value, values in pairs):
         return False
-    return choice.terms is None or any(
+    return selection.terms is None or any(
         all(_allows(item, labels[key]) for key, items in term.items() if key in labels for item in items)
-        for term in choice.terms
+        for term in selection.terms
     )
 
 
@@ -152,12 +152,12 @@ def matches(text: str, patterns: tuple[str, ...]) -> bool:
 
 
 def _matches(text: str, patterns: tuple[str, ...]) -> bool:
-    texts, globs, excluded = _split_patterns(patterns)
+    included, globs, excluded = _split_patterns(patterns)
     if excluded and matches(text, excluded):
         return False
-    if text in texts or (globs and any(map(fnmatchcase, repeat(text), globs))):
+    if text in included or (globs and any(map(fnmatchcase, repeat(text), globs))):
         return True
-    return bool(excluded) and not texts and not globs
+    return bool(excluded) and not included
 
 
 _cached_matches: Final = lru_cache(maxsize=4096)(_matches)
@@ -165,10 +165,10 @@ _cached_matches: Final = lru_cache(maxsize=4096)(_matches)
 
 @lru_cache(maxsize=4096)
 def _split_patterns(patterns: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...], tuple[str, ...]]:
-    """Returns the plain texts, the globs among them, and the patterns that exclude texts."""
-    plain = [text for text in patterns if not text.startswith("!")]
-    globs = tuple(filter(is_glob, plain))
-    return frozenset(plain), globs, tuple(text[1:] for text in patterns if text.startswith("!"))
+    """Returns the patterns without ``!``, the globs among them, and the patterns that follow a ``!``."""
+    included = [text for text in patterns if not text.startswith("!")]
+    globs = tuple(filter(is_glob, included))
+    return frozenset(included), globs, tuple(text[1:] for text in patterns if text.startswith("!"))
 
 
 def _any_matches(values: list[Json], patterns: tuple[str, ...]) -> bool:

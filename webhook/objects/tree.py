@@ -23,7 +23,7 @@ Path = tuple[str | int, ...]
 """The keys of maps and the indices of lists that lead to a value."""
 
 SHORTEST_UNCACHED: Final = 2048
-"""Length in bytes from which the digest of a value is not cached."""
+"""Number of bytes from which the digest of a value is not cached."""
 
 _CANONICAL: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 _SHOWN: Final = json.JSONEncoder(sort_keys=True, ensure_ascii=False)
@@ -178,7 +178,7 @@ _cached_hash: Final = lru_cache(maxsize=1024)(_hash)  # rules add the same value
 def try_dumps(value: Json) -> bytes | None:
     """Returns a value as JSON; None if orjson refuses it.
 
-    It refuses half a surrogate pair, numbers beyond 64 bits, and deep nesting.
+    orjson refuses half a surrogate pair, numbers beyond 64 bits, and deep nesting.
     """
     try:
         return orjson.dumps(value)

@@ -1,4 +1,4 @@
-"""Tells whether a job would start now: the placement program decides on the Pods of the job's preview."""
+"""Answers whether a job would start now: the placement program decides on the Pods in the job's preview."""
 
 import http.client
 import json
@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 from flask import Response, abort, request
 
 from common.output import clean
-from common.times import clock_text, length_text, time_of
 from webhook.objects.tree import get
+from webhook.preview import messages
 from webhook.preview.inputs import ParameterError, accepted_type, answer, read_query, texts_of
 from webhook.preview.report import Preview
 from webhook.rules.source import TableSource
@@ -23,7 +23,6 @@ PARAMETERS: Final = ("namespace", "default-namespace")
 """The parameters of a query, with the same meaning as in queries for previews."""
 TYPES: Final = ("application/json", "text/plain")
 TIMEOUT_SECONDS: Final = 5.0
-_ORDINALS: Final = ("first", "second", "third", "fourth", "fifth")
 
 
 class NoAnswerError(Exception):
@@ -97,11 +96,10 @@ def fit(source: TableSource, ask: Ask | None) -> Response:
     options = read_query(request.args, PARAMETERS)
     media_type = accepted_type(TYPES)
     if ask is None:
-        abort(404, "this installation does not answer what fits: install the chart with the value fit: true")
+        abort(404, messages.FIT_IS_OFF)
     texts = texts_of()
     if "old" in texts:
-        message = "the form has the part old, but a job that is not created has no stored object: remove old"
-        raise ParameterError("invalid-form", message)
+        raise ParameterError("invalid-form", messages.NO_OLD)
     size = sum(map(len, texts.values()))
     status, text = source.work(size, answer, texts, {"pods": True, **options}, question_of)
     question = json.loads(text) if status == HTTPStatus.OK else {"error": text}
@@ -115,29 +113,13 @@ def fit(source: TableSource, ask: Ask | None) -> Response:
             abort(503, f"the placement program does not answer now: {error}")
         except ValueError as error:
             abort(400, str(error))
-        body["text"] = sentence(body)
+        body["text"] = messages.fits_or_waits(body)
     else:
         body |= {"fits": False, "text": f"would not start: {question['sentence']}"}
     if media_type == TYPES[0]:
         return Response(json.dumps(body, indent=2) + "\n", content_type=f"{media_type}; charset=utf-8")
     lines = "".join(f"{line}\n" for line in lines_of(question["title"], body))
     return Response(clean(lines), content_type=f"{media_type}; charset=utf-8")
-
-
-def sentence(body: dict[str, Any]) -> str:
-    """Returns the sentence of an answer: where the job fits, or its position in the queue and its start."""
-    if body["fits"]:
-        return f"fits now on {', '.join(body['units'])}"
-    if body["position"] is None:
-        return f"cannot start: {body['why']}"
-    number = body["position"]
-    position = _ORDINALS[number - 1] if number <= len(_ORDINALS) else f"number {number}"
-    start, now = time_of(body["start"]), time_of(body["now"])
-    if not (start and now):
-        return f"would be {position} in the queue; when it may start is not known"
-    estimate = "" if body["exact"] else " (an estimate)"
-    when = f"in {length_text(start - now)}, at {clock_text(start, now)} UTC{estimate}"
-    return f"would be {position} in the queue, and may start {when}"
 
 
 def lines_of(title: str, body: dict[str, Any]) -> list[str]:

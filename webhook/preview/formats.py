@@ -49,7 +49,7 @@ class Finding(NamedTuple):
 
 
 class Case(NamedTuple):
-    """The findings about a document or unreadable file; ``skipped`` is why a document is not a candidate."""
+    """The findings about a document or unreadable file; ``skipped`` is why it is not a candidate."""
 
     file: str
     line: int
@@ -66,14 +66,15 @@ def case_of(preview: Preview, *, must_place: bool) -> Case:
     """Returns the case of a document. With ``must_place``, the case fails if the document is not placed."""
     item, (file, line) = preview.report, preview.report["source"].values()
     is_job_not_placed = item["job"] and item["verdict"] == "not placed" and not item["shadow"]
-    is_placed = item["denials"] or (item["job"] and not is_job_not_placed)
+    is_placed_or_refused = item["denials"] or (item["job"] and not is_job_not_placed)
     reason = item["sentence"] if is_job_not_placed else f"not a candidate: {item['reason']}"
-    findings = [Finding("not placed", line, reason)] if must_place and not is_placed else []
+    findings = [Finding("not placed", line, reason)] if must_place and not is_placed_or_refused else []
     for part in preview.parts:
         prefix = f"Pod {part.run.share}: " if part.run.share else ""
-        findings += [Finding(about, part.line_of(text), f"{prefix}{text}") for about, text in part.texts]
+        findings += [Finding(subject, part.line_of(text), f"{prefix}{text}") for subject, text in part.texts]
     findings += [Finding("change", line, item["sentence"])] if item["patch"] else []
-    return Case(file, line, preview.run.title, findings, "" if is_placed or item["patch"] else item["reason"])
+    skipped = "" if is_placed_or_refused or item["patch"] else item["reason"]
+    return Case(file, line, preview.run.title, findings, skipped)
 
 
 def unreadable_case(file: str, line: int, text: str) -> Case:
@@ -87,10 +88,10 @@ def as_annotations(cases: Sequence[Case]) -> str:
     GitHub reads commands from every line, so the texts of users are escaped and never begin a line.
     """
     return "".join(
-        f"::{COMMANDS.get(about, 'warning')} file={_escaped(case.file, ':,')},line={line},"
+        f"::{COMMANDS.get(subject, 'warning')} file={_escaped(case.file, ':,')},line={line},"
         f"title={_escaped(case.title, ':,')}::{_escaped(text)}\n"
         for case in cases
-        for about, line, text in case.findings
+        for subject, line, text in case.findings
     )
 
 
@@ -110,7 +111,7 @@ def as_junit(cases: Sequence[Case]) -> str:
         elif case.skipped:
             SubElement(test, "skipped", message=printable(case.skipped))
         if case.findings:
-            lines = (f"{case.file}:{line}: {about}: {text}" for about, line, text in case.findings)
+            lines = (f"{case.file}:{line}: {subject}: {text}" for subject, line, text in case.findings)
             SubElement(test, "system-out").text = "\n".join(map(printable, lines))
     return as_xml("ultraserver-webhook preview", tests)
 

@@ -14,6 +14,7 @@ from webhook.engine.messages import MOST_MESSAGES
 from webhook.engine.reading import kind_of
 from webhook.objects.paths import ElementSelector, ObjectPath
 from webhook.objects.tree import Json, Path, get, shown, walk
+from webhook.preview import messages
 from webhook.rows.table import Table
 from webhook.rows.workloads import Workload
 from webhook.rules.schema import pod_template, refused_parts
@@ -24,7 +25,7 @@ TEXT_MAPS: Final = {("metadata", "labels"), ("metadata", "annotations"), ("spec"
 KINDS: Final = re.compile(
     r"(kubeflow\.org|batch|(jobset|leaderworkerset)\.x-k8s\.io|batch\.tensorstack\.dev)/"
 )
-"""Matches the kinds of the packaged table, for which `SCALARS` is right."""
+"""Matches the kinds of the packaged table, for which `SCALARS` has the types."""
 _NAMES: Final = {
     "integer": "replicas parallelism completions size slotsPerWorker nProcPerNode minReplicas maxReplicas"
     " minAvailable backoffLimit maxRestarts activeDeadlineSeconds ttlSecondsAfterFinished",
@@ -34,9 +35,9 @@ _NAMES: Final = {
 SCALARS: Final = {name: {"type": kind} for kind, names in _NAMES.items() for name in names.split()}
 """The schemas of fields outside pod templates, by the name of the field; all `KINDS` have the same types."""
 
-_ENDING: Final = {"restartPolicy": {"enum": ["Never", "OnFailure"]}}
-_JOB: Final = {"properties": {"spec": {"required": ["restartPolicy"], "properties": _ENDING}}}
-TEMPLATES: Final = {"batch/v1/Job": _JOB}
+_POD_FIELDS: Final = {"restartPolicy": {"enum": ["Never", "OnFailure"]}}
+_JOB_POD: Final = {"properties": {"spec": {"required": ["restartPolicy"], "properties": _POD_FIELDS}}}
+TEMPLATES: Final = {"batch/v1/Job": _JOB_POD}
 """The schemas of a kind's pod templates, which apply in addition to the schema of a Pod."""
 
 PROGRAM_FIELDS: Final = frozenset({"command", "args", "env", "annotations", "data", "stringData"})
@@ -61,7 +62,7 @@ def find_hints(table: Table, obj: Json) -> Iterator[tuple[Path, str]]:
         kinds = {known for row in table.workloads for known in row.kinds}
         similar_kinds = (known for known in sorted(kinds) if nearest(name, (known.rpartition("/")[2],)))
         if similar := nearest(kind, tuple(similar_kinds)):
-            yield ("kind",), f"no workload of the rule table has kind {kind!r}; did you mean {similar!r}?"
+            yield ("kind",), messages.unknown_kind(kind, similar)
             rows = table.workloads_of(similar)
     if rows:
         yield from _misspelt_fields(obj, _known_fields(rows), ())
@@ -72,7 +73,7 @@ def find_refusals(table: Table, obj: Json, denials: Sequence[str] = ()) -> Itera
     kind = kind_of(obj)
     rows = table.workloads_of(kind)
     paths = {path for row in rows for group in row.groups for path in group.template.find_all(obj)}
-    messages: dict[Path, str] = {}
+    refusals: dict[Path, str] = {}
     wrong_fields: list[tuple[Path, str]] = []
     schemas = (pod_template(), TEMPLATES.get(kind, {}))
     for path, schema in product(sorted(paths, key=str), schemas):
@@ -82,9 +83,9 @@ def find_refusals(table: Table, obj: Json, denials: Sequence[str] = ()) -> Itera
         wrong_fields += islice(_fields_of_wrong_type(obj, paths), MOST_MESSAGES)
     for field_path, reason in wrong_fields:
         if not any(field_name(field_path) in denial for denial in denials):
-            messages[field_path] = f"the API server refuses {field_name(field_path)}: {reason}"
+            refusals[field_path] = messages.refused_field(field_name(field_path), reason)
     # If a value has two messages, that of `find_unfinished` is the more precise one.
-    yield from (messages | dict(find_unfinished(obj, is_job=bool(rows)))).values()
+    yield from (refusals | dict(find_unfinished(obj, is_job=bool(rows)))).values()
 
 
 def _fields_of_wrong_type(obj: Json, templates: Collection[Path]) -> Iterator[tuple[Path, str]]:
@@ -100,15 +101,15 @@ def _is_within(path: Path, templates: Collection[Path]) -> bool:
 
 
 def find_unfinished(obj: Json, *, is_job: bool) -> Iterator[tuple[Path, str]]:
-    """Yields values that must be texts and are not, and values that are unrendered templates."""
+    """Yields the path and a message for each value that must be text and is not, or that is a template."""
     for path, value in walk(obj):
         is_checked = (is_job or path[:1] == ("metadata",)) and not PROGRAM_FIELDS.intersection(path)
         must_be_text = path[-3:-1] in TEXT_MAPS or (path[-3:-2], path[-1:]) == (("env",), ("value",))
         if isinstance(value, str) and is_checked and (template := describe_template(value, is_value=True)):
             yield path, f"{template}: {field_name(path)} is {shown(value, 40)}"
         elif must_be_text and isinstance(path[-1], str) and not isinstance(value, str | None):
-            reason = f"{shown(value)} is not text; quote it, as in {json.dumps(shown(value))}"
-            yield path, f"the API server refuses {field_name(path)}: {reason}"
+            reason = messages.not_text(shown(value), json.dumps(shown(value)))
+            yield path, messages.refused_field(field_name(path), reason)
 
 
 def _misspelt_fields(value: Json, schema: Schema, path: Path) -> Iterator[tuple[Path, str]]:
@@ -123,11 +124,11 @@ def _misspelt_fields(value: Json, schema: Schema, path: Path) -> Iterator[tuple[
             if key in fields:
                 yield from _misspelt_fields(item, fields[key], (*path, key))
             elif similar := nearest(key, missing_keys):
-                yield (*path, key), f"unknown field {field_name((*path, key))}; did you mean {similar!r}?"
+                yield (*path, key), messages.unknown_field(field_name((*path, key)), similar)
 
 
 def _known_fields(rows: Sequence[Workload]) -> Schema:
-    """Returns a schema with the fields of objects that the rows of workloads name."""
+    """Returns a schema with the fields that the rows of workloads name."""
     pod = pod_template()["properties"]
     top_fields: Schema = {key: {} for key in ("apiVersion", "kind", "spec", "status")}
     schema: Schema = {"properties": {**top_fields, "metadata": pod["metadata"]}}

@@ -16,18 +16,19 @@ from common.texts import did_you_mean, printable
 from common.times import time_of
 from webhook import limits
 from webhook.documents import DocumentError, read_documents
+from webhook.preview import messages
 from webhook.preview.report import Preview
-from webhook.preview.run import NO_OBJECTS, preview
+from webhook.preview.run import preview
 from webhook.rows.table import Table
 
-MOST_SHOWN: Final = 60
+MAX_SHOWN: Final = 60
 """Maximum length of a value in a message."""
 FORM: Final = "multipart/form-data"
 PARTS: Final = {"object", "old"}
 """The parts of a form: the documents, and the stored objects that the documents update."""
 
 
-_NAMES: Final = {"all-rules": "all_rules", "default-namespace": "default_namespace", "time": "now"}
+_ARGUMENT_NAMES: Final = {"all-rules": "all_rules", "default-namespace": "default_namespace", "time": "now"}
 """The parameters of a query that have another name as arguments of `preview`."""
 
 
@@ -68,8 +69,8 @@ def accepted_type(types: Iterable[str]) -> str:
     types = tuple(types)
     media_type = request.accept_mimetypes.best_match(types) if request.accept_mimetypes else types[0]
     if media_type is None:
-        header = printable(request.headers["Accept"], MOST_SHOWN)
-        abort(406, f"cannot answer as {header}; possible types are {', '.join(types)}")
+        header = printable(request.headers["Accept"], MAX_SHOWN)
+        abort(406, messages.other_types(header, ", ".join(types)))
     return media_type
 
 
@@ -88,13 +89,12 @@ def read_query(query: MultiDict[str, str], names: Collection[str] | None = None)
     for name, texts in query.lists():
         if name not in known:
             hint = ", ".join(known) + did_you_mean(name, known)
-            message = f"unknown parameter {printable(name, MOST_SHOWN)!r}; the allowed ones are {hint}"
+            message = messages.unknown_parameter(printable(name, MAX_SHOWN), hint)
             raise ParameterError("unknown-parameter", message)
         if len(texts) > 1:
-            message = f"parameter {name} is given {len(texts)} times: give it once"
-            raise ParameterError("repeated-parameter", message)
+            raise ParameterError("repeated-parameter", messages.repeated_parameter(name, len(texts)))
         text = check_parameter(name, texts[0])
-        values[_NAMES.get(name, name)] = _value(text, known[name])
+        values[_ARGUMENT_NAMES.get(name, name)] = _value(text, known[name])
     return values
 
 
@@ -110,7 +110,7 @@ def check_parameter(name: str, text: str) -> str:
     expected = schema.get("description") or ", ".join(choices)
     is_valid = re.fullmatch(schema["pattern"], text) if "pattern" in schema else text in choices
     if not is_valid or ("format" in schema and not time_of(text)):
-        message = f"parameter {name} is {printable(text, MOST_SHOWN)!r}; it must be {expected}"
+        message = messages.invalid_parameter(name, printable(text, MAX_SHOWN), expected)
         raise ParameterError("invalid-parameter", message)
     return text
 
@@ -121,7 +121,7 @@ def answer(
     options: Mapping[str, Any],
     render: Callable[[list[Preview]], str],
 ) -> tuple[int, str]:
-    """Returns the HTTP status and the text for the previews of documents, or the reason of an error.
+    """Returns the HTTP status, and the rendered previews of documents or the reason of an error.
 
     The texts are the documents and, as ``old``, the stored objects, by their names in messages.
     """
@@ -129,21 +129,18 @@ def answer(
         parts = {name: read_documents(text, name, limits.PREVIEW_VALUES) for name, text in texts.items()}
         old = parts.pop("old", None)
         (documents,) = parts.values()
-        options = {"now": time.time(), "old": old, "most_pods": limits.PREVIEW_PODS, **options}
+        options = {"now": time.time(), "old": old, "max_pods": limits.PREVIEW_PODS, **options}
         items = preview(table, documents, **options)
     except DocumentError as error:
         return 400, str(error)
-    return (200, render(items)) if items else (400, NO_OBJECTS)
+    return (200, render(items)) if items else (400, messages.NO_OBJECTS)
 
 
-TOO_LONG: Final = f"the documents have more than {limits.PREVIEW} bytes, the maximum: split the documents"
-
-
-def refuse_longer(most_bytes: int) -> None:
+def refuse_longer(max_bytes: int) -> None:
     """Denies the request, before its body is read, if the body is too long."""
-    if (request.content_length or 0) > most_bytes:
-        abort(413, TOO_LONG)
-    request.max_form_memory_size = most_bytes
+    if (request.content_length or 0) > max_bytes:
+        abort(413, messages.TOO_LONG)
+    request.max_form_memory_size = max_bytes
 
 
 def texts_of() -> dict[str, bytes]:
@@ -159,7 +156,7 @@ def texts_of() -> dict[str, bytes]:
     parts += [(name, file.read()) for name, file in request.files.items(multi=True)]
     texts = dict(parts)
     if "object" not in texts or len(texts) < len(parts) or not texts.keys() <= PARTS:
-        names = printable(", ".join(name or "a part without a name" for name, _ in parts), MOST_SHOWN)
+        names = printable(", ".join(name or "a part without a name" for name, _ in parts), MAX_SHOWN)
         message = f"the form has {names or 'no part'}; it must have object once and, for an update, old once"
         raise ParameterError("invalid-form", f"{message}: send it as curl -F does")
     return texts

@@ -14,7 +14,7 @@ from webhook.preview.report import Preview
 MOST_TEXT_LINES: Final = 20
 """Maximum number of lines of a text in a diff; longer texts are abridged."""
 MOST_LINES: Final = 20_000
-"""Maximum number of compared lines. They take half a second, and the time grows with the square."""
+"""Maximum number of compared lines. They take half a second; the time grows with the number's square."""
 
 
 def diff_as_yaml(before: Json, after: Json, source: str = "", target: str = "") -> str:
@@ -67,7 +67,7 @@ def _rule_of_line(item: Preview, text: str) -> Callable[[int], str]:
     ends_with_rules: list[tuple[int, str]] = []
     for change in (change for change in item.report["changes"] if change["after"] is not None):
         after, path = change["after"], with_positions(parse_pointer(change["path"]))
-        length = len(dump_yaml([abridged(after)]).splitlines())  # outside a list, a scalar ends with dots
+        length = len(dump_yaml([abridged(after)]).splitlines())  # a scalar outside a list ends with `...`
         # The value of a key, if it is a map or list, begins on the next line; an item begins after its dash.
         is_below = isinstance(after, dict | list) and after and not isinstance(path[-1], int)
         rule = change["rule"]["name"] if change["rule"] else "the webhook's own record"

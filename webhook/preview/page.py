@@ -14,7 +14,8 @@ from common.texts import printable
 from webhook import limits
 from webhook.app import as_json
 from webhook.documents import dump_yaml
-from webhook.preview.inputs import TOO_LONG, ParameterError, answer, read_query, refuse_longer
+from webhook.preview import messages
+from webhook.preview.inputs import ParameterError, answer, read_query, refuse_longer
 from webhook.preview.lines import diff_lines
 from webhook.preview.report import Preview
 from webhook.preview.sentence import unit_name
@@ -34,7 +35,7 @@ def page(source: TableSource) -> Response:
     if "object" not in texts:
         return render_page(form)
     if (size := sum(len(text.encode()) for text in texts.values())) > limits.PREVIEW:
-        return render_page(form, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, error=TOO_LONG)
+        return render_page(form, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, error=messages.TOO_LONG)
     try:
         options = read_query(MultiDict({key: form[key] for key in ("namespace", "pods") if form[key]}))
     except ParameterError as error:
@@ -62,7 +63,7 @@ def read_form() -> dict[str, Any]:
 
 
 def as_items(previews: Iterable[Preview], first: int) -> str:
-    """Returns previews as JSON for the template. A page shows changes of the previews from ``first`` on."""
+    """Returns previews as JSON for the template. A page shows changes from the preview ``first`` on."""
     items, keys = list(previews), ("verdict", "sentence", "warnings", "hints", "notes")
     views = [{"title": printable(item.run.title)} | {key: item.report[key] for key in keys} for item in items]
     for item, view in list(zip(items, views, strict=True))[first : first + MOST_WITH_CHANGES]:

@@ -59,7 +59,7 @@ class Preview:
 
     @property
     def texts(self) -> Iterator[tuple[str, str]]:
-        """Yields the text of each message, after the name for this kind of message."""
+        """Yields for each message the name for its kind, and its text."""
         return ((name, text) for key, name in MESSAGES.items() for text in self.report[key])
 
     def line_of(self, text: str) -> int:
@@ -130,14 +130,14 @@ def _shadow(outcome: Outcome) -> dict[str, Any] | None:
     """Returns what the webhook would do without shadow mode; None if shadow mode makes no difference."""
     if not outcome.enforced or not outcome.shadow:
         return None
-    would, shadow = outcome.enforced, outcome.shadow
+    enforced, shadow = outcome.enforced, outcome.shadow
     return {
-        "outcome": would.kind,
+        "outcome": enforced.kind,
         "rules": list(shadow.rules),
         "refusing": list(shadow.refusing),
-        "denials": list(would.denials),
-        "warnings": list(would.warnings),
-        "patch": list(would.operations),
+        "denials": list(enforced.denials),
+        "warnings": list(enforced.warnings),
+        "patch": list(enforced.operations),
     }
 
 
@@ -150,7 +150,7 @@ def _rule_source(table: Table, rule: str, key: str) -> dict[str, Any]:
 def _rules(table: Table, outcome: Outcome, *, all_rules: bool) -> Iterator[dict[str, Any]]:
     """Yields the outcomes of all rules, or of those for this kind of object, with the source of each rule."""
     rows = {row.name: row for row in outcome.rules}
-    is_candidate = outcome.default_kind is OutcomeKind.UNCHANGED
+    is_candidate = outcome.kind_if_unchanged is OutcomeKind.UNCHANGED
     for rule in table.rules:
         row = rows.get(rule.name) or (_not_evaluated(rule, outcome) if all_rules else None)
         if row and (all_rules or rule.match.candidate in {None, is_candidate}):

@@ -19,6 +19,7 @@ from webhook.engine.outcome import JobError
 from webhook.engine.pods import pods_of
 from webhook.engine.reading import kind_of, read_job
 from webhook.objects.tree import Json, WrongTypeError, get
+from webhook.preview import messages
 from webhook.preview.hints import find_hints, find_refusals
 from webhook.preview.report import Preview, build_preview
 from webhook.preview.sent import SYSTEM_NAMESPACES, creates_jobs_note, not_sent_note, system_outcome
@@ -27,9 +28,6 @@ from webhook.rows.table import Table
 
 _PROGRESS_PODS = 2000
 """Number of Pods after which progress is reported again. Their evaluation takes less than a second."""
-
-NO_OBJECTS: Final = "there are no objects"
-"""The error message for a text without documents."""
 
 UID: Final = "preview"
 """Replaces the uid of a review, because a preview has no review. The engine distinguishes jobs
@@ -46,7 +44,7 @@ def preview(  # noqa: PLR0913 - the options of the command
     old: Sequence[Document] | None = None,
     pods: bool = False,
     default_namespace: str = "default",
-    most_pods: int | None = None,
+    max_pods: int | None = None,
     report_progress: Callable[[str], None] = lambda _: None,
 ) -> list[Preview]:
     """Returns what the webhook would do to each document; Lists are expanded.
@@ -63,7 +61,7 @@ def preview(  # noqa: PLR0913 - the options of the command
         old: The stored objects that the documents update; None if the documents create objects.
         pods: Whether to evaluate the Pods of the documents, too.
         default_namespace: The namespace of documents without one, if ``namespace`` is None.
-        most_pods: Maximum number of Pods of all documents; None means no limit.
+        max_pods: Maximum number of Pods of all documents; None means no limit.
         report_progress: A function that receives a line of text from time to time.
 
     Raises:
@@ -73,7 +71,7 @@ def preview(  # noqa: PLR0913 - the options of the command
     stored_objects = defaultdict[str, list[Document]](list)
     for item in expand_lists(old or ()):
         stored_objects[_identity(item, _namespace(item, namespace, default_namespace))].append(item)
-    pod_budget = count() if most_pods is None else iter(range(most_pods))
+    pod_budget = count() if max_pods is None else iter(range(max_pods))
     previews = []
     for item in expand_lists(documents):
         obj, object_namespace = item.value, _namespace(item, namespace, default_namespace)
@@ -88,8 +86,8 @@ def preview(  # noqa: PLR0913 - the options of the command
         if note and object_namespace in SYSTEM_NAMESPACES:
             outcome = system_outcome(outcome, obj, object_namespace)
         # The API server would refuse these fields before it calls the webhook; a preview warns about them.
-        messages = messages_of("invalid-field", find_refusals(table, obj, outcome.denials))
-        outcome = replace(outcome, warnings=limit_messages([*outcome.warnings, *messages]))
+        refusals = messages_of("invalid-field", find_refusals(table, obj, outcome.denials))
+        outcome = replace(outcome, warnings=limit_messages([*outcome.warnings, *refusals]))
         hint = _misspelt_resource_hint(item, outcome)
         run = DryRun(table, item, object_namespace, obj, outcome, stored, hint)
         evaluated, notes = _pods(run, now, pod_budget, report_progress) if pods else (None, ())
@@ -115,11 +113,7 @@ def _pods(
     created_pods, notes = _created_pods(job_run)
     for index, (group, number, size, pod) in enumerate(created_pods):
         if next(pod_budget, None) is None:
-            message = (
-                "this job and the jobs before it have too many Pods: preview fewer jobs, or do not preview "
-                "their Pods"
-            )
-            raise DocumentError(job_run.document.source, job_run.document.line, 1, message)
+            raise DocumentError(job_run.document.source, job_run.document.line, 1, messages.MANY_PODS)
         if index == limits.PODS:
             return runs, (*notes, f"the job has more than {limits.PODS} Pods, and the others are not shown")
         if index and index % _PROGRESS_PODS == 0:
@@ -136,29 +130,27 @@ def _pods(
 
 
 def _created_pods(run: DryRun) -> tuple[Iterable[tuple[str, int, int, Json]], tuple[str, ...]]:
-    """Returns the Pods that an operator would create for an object, and notes about other Pods."""
+    """Returns the Pods that an operator would create for an object, and notes about missing Pods."""
     try:
         job = read_job(run.table, Request(run.object, run.namespace))
     # If the mode of the table is off, this is the first time that the job is read.
     except (JobError, WrongTypeError) as error:
-        return (), () if run.outcome.denials else (f"its Pods are not known: {cut(str(error))}",)
+        return (), () if run.outcome.denials else (messages.pods_unknown(cut(str(error))),)
     if job is None:
-        return (), (f"its Pods are not known: {run.outcome.reason}",)
+        return (), (messages.pods_unknown(run.outcome.reason),)
     if run.outcome.denials or job.is_pod:
         return (), ()
     group_name = job.workload.group
     are_created_later = any(group.index and not group.is_numbered for group in job.groups)
-    notes = [f"these are the Pods of the first {group_name}; each {group_name} has equal Pods"] * bool(
-        group_name
-    )
-    notes += ["its Pods do not all exist at once: their numbers may differ from these"] * are_created_later
+    notes = [messages.first_group(group_name)] * bool(group_name)
+    notes += [messages.NOT_ALL_AT_ONCE] * are_created_later
     return pods_of(job, run.outcome.after), tuple(notes)
 
 
 def _effects(outcome: Outcome) -> tuple[object, ...]:
     """Returns the changes and messages of an outcome; consecutive Pods with equal effects are shown once."""
-    would = outcome.enforced and _effects(outcome.enforced)
-    return outcome.operations, outcome.rules, outcome.warnings, outcome.denials, would
+    enforced = outcome.enforced and _effects(outcome.enforced)
+    return outcome.operations, outcome.rules, outcome.warnings, outcome.denials, enforced
 
 
 def namespace_of(obj: Json, default: str) -> str:
@@ -171,8 +163,7 @@ def _namespace(document: Document, required: str | None, default: str) -> str:
     """Returns the namespace of a document. Like kubectl, refuses a namespace other than the required one."""
     namespace = namespace_of(document.value, required or default)
     if required and namespace != required:
-        name = cut(namespace)
-        message = f'this object is for namespace "{name}", not "{required}": use --namespace={name}'
+        message = messages.other_namespace(cut(namespace), required)
         raise DocumentError(document.source, document.line_of(("metadata", "namespace")), 1, message)
     return namespace
 

@@ -1,4 +1,4 @@
-"""Tells which objects the API server of a default installation sends to the webhook."""
+"""Finds out which objects the API server of a default installation sends to the webhook."""
 
 from typing import Final
 
@@ -24,7 +24,7 @@ _REQUESTS: Final = {
 def system_outcome(outcome: Outcome, obj: Json, namespace: str) -> Outcome:
     """Returns the outcome of an object in a system namespace, which the webhook does not change."""
     reason = f"the webhook is not called for namespace {namespace}"
-    return Outcome(outcome.revision, reason, obj, default_kind=OutcomeKind.NO_CANDIDATE)
+    return Outcome(outcome.revision, reason, obj, kind_if_unchanged=OutcomeKind.NO_CANDIDATE)
 
 
 def not_sent_note(obj: Json, namespace: str, outcome: Outcome) -> str | None:

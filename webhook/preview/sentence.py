@@ -13,6 +13,7 @@ from webhook.engine.outcome import JobError, Outcome, OutcomeKind, Request
 from webhook.engine.reading import read_job
 from webhook.objects.templates import REQUIRED
 from webhook.objects.tree import Json, WrongTypeError, get, map_at, maps_at, text_of, walk
+from webhook.preview import messages
 from webhook.preview.sent import chart_value, not_sent_note
 from webhook.rows.families import Unit
 from webhook.rows.table import Table
@@ -22,9 +23,6 @@ TOPOLOGIES: Final = ("required-topology", "slice-required-topology", "slice-size
 """The annotations of templates that request a topology from Kueue."""
 END_CONDITIONS: Final = {"Succeeded", "Failed", "Complete", "Completed"}
 """The types of conditions that a job has when it has ended."""
-
-NO_DEVICES: Final = {"none": "{}", "some": "some of {}", "unknown": "{} of their own"}
-"""The reason why a job is not placed, by the way in which its workers get devices."""
 
 
 class JobVerdict(StrEnum):
@@ -84,7 +82,7 @@ def judge(run: DryRun) -> tuple[JobVerdict, str, Place | None]:
     if outcome.kind is OutcomeKind.REFUSED:
         verdict, text = JobVerdict.REFUSED, f"{_chart_condition(run, outcome)}{'; '.join(outcome.denials)}"
     elif _has_ended(run):
-        verdict, text = JobVerdict.NOT_PLACED, "the job has ended"
+        verdict, text = JobVerdict.NOT_PLACED, messages.ENDED
     elif outcome.unplaced:
         verdict, text = JobVerdict.NOT_PLACED, f"no node can take its workers: {'; '.join(outcome.unplaced)}"
     elif place := _place(run, outcome):
@@ -99,14 +97,15 @@ def judge(run: DryRun) -> tuple[JobVerdict, str, Place | None]:
 def _why_not(run: DryRun) -> str:
     outcome = run.outcome
     if _names_node(run, _templates(run, outcome.enforced or outcome)):
-        return "its workers name their node themselves, so no scheduler places them"
+        return messages.NAMES_NODE
     if outcome.enforced and outcome.shadow:
         if outcome.enforced.denials:
-            return f"{outcome.reason}. If shadow mode ended, refused: {'; '.join(outcome.enforced.denials)}"
+            return messages.refused_if_shadow_ended(outcome.reason, "; ".join(outcome.enforced.denials))
         place = _place(run, outcome.enforced)
         if place and not outcome.enforced.unplaced:
-            return f"{outcome.reason}. If shadow mode ended: {_nodes_text(run, outcome.enforced, place)}"
-    no_devices = NO_DEVICES.get(outcome.facts.get("devices", ""), "").format(explain_no_device(run.table))
+            return messages.if_shadow_ended(outcome.reason, _nodes_text(run, outcome.enforced, place))
+    no_devices = messages.NO_DEVICES.get(outcome.facts.get("devices", ""), "")
+    no_devices = no_devices.format(explain_no_device(run.table))
     if "shape" in outcome.facts and not no_devices:
         return f"{outcome.reason}, but no rule of the table gives them a job label"
     reason = no_devices or outcome.reason
@@ -117,32 +116,15 @@ def _why_not(run: DryRun) -> str:
 def _nodes_text(run: DryRun, outcome: Outcome, place: Place) -> str:
     """Returns the number of a job's workers, their units, and whether other jobs may share the units."""
     templates = _templates(run, outcome)
-    no_group = ", of which there is none now" if get(run.object, ("spec", "replicas")) == 0 else ""
-    per_group = f"each group{no_group}: " if place.group else ""
     noun = "Pod" if len(templates) > 1 else "worker"
-    workers = f"{_chart_condition(run, outcome)}{per_group}{count_text(place.workers, noun)}"
     path = ("spec", "affinity", "podAntiAffinity", REQUIRED)
     all_terms = (term for template in templates for term in maps_at(template, path))
     terms = [term for term in all_terms if "mismatchLabelKeys" not in term]
     is_apart = place.unit != keys.HOSTNAME and any(term.get("topologyKey") == place.unit for term in terms)
-    sharing = ", shared with no other job" if is_apart else ""
-    unit, blocks = unit_of(run.table, place), place.workers // place.size
-    name, plural = (unit and unit.names) or (f"unit of {place.unit}", f"units of {place.unit}")
-    empty_nodes = unit.nodes - place.size if unit and is_apart else 0
-    if place.size == 1 and not (empty_nodes and place.workers == 1):
-        number = f"any {place.workers}" if place.unit == keys.HOSTNAME else place.workers
-        return f"{workers} on {'one node' if place.workers == 1 else f'{number} nodes'}{sharing}"
-    if unit and empty_nodes:
-        sharing += f", which leaves {empty_nodes} of its {unit.nodes} nodes empty"
-    if unit and place.size < unit.nodes:
-        sharing = sharing or ", which other jobs may use too"
-        if blocks > 1:
-            return f"{workers} in {blocks} equal blocks of {place.size}, each on one {name}{sharing}"
-    if blocks == 1:
-        return f"{workers} on one {name}{sharing}"
-    if place.placer is Placer.SCHEDULER:
-        return f"{workers} in blocks of {place.size}, on whole units where the scheduler finds them{sharing}"
-    return f"{workers} in blocks of {place.size} on {blocks} {plural}{sharing}"
+    is_empty = get(run.object, ("spec", "replicas")) == 0
+    unit = unit_of(run.table, place)
+    text = messages.workers_on_nodes(place, unit, noun, is_apart=is_apart, is_empty=is_empty)
+    return f"{_chart_condition(run, outcome)}{text}"
 
 
 def _chart_condition(run: DryRun, outcome: Outcome) -> str:
@@ -154,7 +136,7 @@ def _chart_condition(run: DryRun, outcome: Outcome) -> str:
 def unit_of(table: Table, place: Place) -> Unit | None:
     """Returns the unit that a placement annotation names; None if no family has this unit."""
     return next(
-        (unit for family in table.families_on for unit in family.units if unit.label == place.unit), None
+        (unit for family in table.enabled_families for unit in family.units if unit.label == place.unit), None
     )
 
 
@@ -168,7 +150,7 @@ def unit_name(table: Table, place: Place) -> str:
 
 def _is_part_of_unit(table: Table, label: str) -> bool:
     """Returns whether the units with a label are parts of larger units of the same family."""
-    families = ({unit.label: unit.nodes for unit in family.units} for family in table.families_on)
+    families = ({unit.label: unit.nodes for unit in family.units} for family in table.enabled_families)
     return any(sizes[label] < max(sizes.values()) for sizes in families if label in sizes)
 
 
@@ -176,19 +158,9 @@ def _start_text(run: DryRun, place: Place) -> str:
     """Returns what starts a job, and what the job waits for."""
     if run.stored is not None and "shape" not in run.outcome.facts:
         size = _node_count(run)
-        if size in {0, place.workers}:
-            return "the update does not change the placement"
-        return f"the update does not change the placement: for {size} nodes, delete and recreate the job"
-    if place.placer is Placer.KUEUE:
-        return "Kueue chooses the nodes and starts the job"
-    if place.placer is Placer.GANG:
-        return "the PodGroup that the job names places the Pods"
-    if place.placer is Placer.SCHEDULER:
-        return "the scheduler places the Pods one by one"
-    job = "the group" if place.group else "the job"
-    if place.workers == 1:
-        return f"{job} waits until a node is free"
-    return f"{job} waits until {'both' if place.workers == 2 else f'all {place.workers}'} nodes are free"  # noqa: PLR2004
+        return messages.PLACE_KEPT if size in {0, place.workers} else messages.recreate_for(size)
+    start = messages.STARTS.get(place.placer)
+    return start or messages.waits_for_nodes(place.workers, is_group=bool(place.group))
 
 
 def _node_count(run: DryRun) -> int:
@@ -243,7 +215,7 @@ def _keeps_blocks_whole(run: DryRun, place: Place, templates: list[Json]) -> boo
     """Returns whether terms of the templates, or the placer itself, keep every block on one unit."""
     label, is_one_block = place.unit, place.workers == place.size
     if place.placer is Placer.SCHEDULER and (is_one_block or place.index):
-        # If there are several blocks, the required term depends on a Pod's number, and is added to the Pod.
+        # With several blocks, the required term depends on a Pod's number, so only the Pod has it.
         is_together = _has_terms(templates, label, "podAffinity", *([REQUIRED] if is_one_block else []))
         return is_together and _has_terms(templates, label, "nodeAffinity", REQUIRED)
     if place.placer is Placer.KUEUE:
@@ -261,7 +233,7 @@ def _keeps_blocks_whole(run: DryRun, place: Place, templates: list[Json]) -> boo
     return place.placer is Placer.WHOLE_JOB
 
 
-def _has_terms(templates: list[Json], label: str, *terms: str) -> bool:
-    """Returns whether affinity terms of every template name the label of a unit."""
-    affinities = (walk(get(template, ("spec", "affinity", *terms))) for template in templates)
+def _has_terms(templates: list[Json], label: str, *path: str) -> bool:
+    """Returns whether the affinity of every template has, below a path, a term with the label of a unit."""
+    affinities = (walk(get(template, ("spec", "affinity", *path))) for template in templates)
     return all(any(value == label for _, value in affinity) for affinity in affinities)

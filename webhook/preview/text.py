@@ -14,7 +14,7 @@ from webhook.preview.report import Preview
 from webhook.preview.sentence import JobVerdict
 
 AFTER: Final = "after ultraserver-webhook"
-MOST_SHOWN: Final = 100
+MAX_SHOWN: Final = 100
 """Maximum length of a value."""
 
 
@@ -63,7 +63,7 @@ def as_diff(item: Preview) -> str:
     title, outcome = printable(f"{item.source} ({item.run.title})"), item.run.outcome
     diffs = [diff_as_yaml(item.run.object, outcome.after, title, AFTER)]
     if outcome.enforced:
-        enforced, target = outcome.enforced.after, "if what is in shadow were enforced"
+        enforced, target = outcome.enforced.after, "if shadow mode ended"
         diffs += [diff_as_yaml(outcome.after, enforced, f"{title} {AFTER}", target)]
     pods = [pod for pod, similar in shown_pods(item.pods) if not similar]
     return "".join([*map(_cut, diffs), *map(as_diff, pods)])
@@ -92,7 +92,7 @@ def _explained(preview: Preview) -> Iterator[str]:
         size = f"{count_text(job['workers'], 'worker')}, {count_text(job['nodes'], 'node')}"
         yield row("shape", f"{job['shape']} ({size}, node config {job['nodeConfig']})")
         yield from (row(fact, job[fact]) for fact in ("devices", "placer"))
-        yield row("rest", "the rules below, in this order")
+        yield row("rules", "applied in the order below")
     yield from (row(name, text) for name, text in _messages(preview))
     fields: dict[str, list[str]] = {}
     for change in item["changes"]:
@@ -112,12 +112,12 @@ def _explained(preview: Preview) -> Iterator[str]:
 
 def _field(change: Mapping[str, Any]) -> str:
     values = (change["before"], change["after"])
-    before, after = ("nothing" if value is None else shown(value, MOST_SHOWN) for value in values)
+    before, after = ("nothing" if value is None else shown(value, MAX_SHOWN) for value in values)
     return row("", f"{change['path']}: {after}, was {before}")
 
 
 def shown_pods(pods: Iterable[Preview]) -> Iterator[tuple[Preview, str]]:
-    """Yields the first of similar Pods with an empty text, and again with a line about the other Pods."""
+    """Yields the first of similar Pods with an empty text and, if there are more, with a line about these."""
     runs: list[list[tuple[Preview, Mapping[Any, str]]]] = []
     for pod in pods:
         texts = _texts(pod)
@@ -148,7 +148,7 @@ def _differences(first: Mapping[Any, str], other: Mapping[Any, str]) -> Mapping[
         return None
     differences: dict[tuple[str, str], str] = {}
     for position, text in other.items():
-        if first[position] != text:  # if a text is at several positions, the first, a label, is used
+        if first[position] != text:  # if a text has several positions, the first is used: a label
             key = next(part for part in reversed(position) if isinstance(part, str))
             differences.setdefault((first[position], text), key)
     return {key: text for (_, text), key in differences.items()}

@@ -10,6 +10,7 @@ from typing import Final
 from flask import Blueprint, Response, abort, request
 
 from common.output import clean
+from webhook.preview import messages
 from webhook.preview.browser import protect
 from webhook.preview.fit import Ask, fit
 from webhook.preview.formats import FORMATS, WITHOUT_PODS
@@ -29,7 +30,6 @@ CURL_TYPE: Final = "application/x-www-form-urlencoded"
 """The media type that curl sends by default."""
 ONE_LINE: Final = re.compile(rb"\s*(#|---|[^\n\0{\[]*: [^\n\0{\[]*: )[^\n]*\Z")
 """Matches YAML without line ends: a comment, or several keys of a map in one line."""
-NO_LINE_ENDS: Final = "; curl -d removes the line ends of a file: send the file with --data-binary @FILE"
 MEDIA_TYPES: Final = {form: media_type for media_type, form in TYPES.items()}
 
 
@@ -70,12 +70,11 @@ def show(source: TableSource) -> Response:
     media_type = MEDIA_TYPES[options.pop("format")] if "format" in options else accepted_type(TYPES)
     form = TYPES[media_type]
     if options.get("pods") and form in WITHOUT_PODS:
-        message = f"parameter pods is 'true', but format {form} has no Pods: use format json"
-        raise ParameterError("invalid-parameter", message)
+        raise ParameterError("invalid-parameter", messages.no_pods_in(form))
     texts = texts_of()
     status, text = source.work(sum(map(len, texts.values())), answer, texts, options, FORMATS[form])
     if status != HTTPStatus.OK:
         is_one_line = request.mimetype == CURL_TYPE and ONE_LINE.match(texts["request"])
-        abort(status, text + NO_LINE_ENDS if is_one_line else text)
+        abort(status, text + messages.NO_LINE_ENDS if is_one_line else text)
     # The output of curl in CI must not contain workflow commands of GitHub.
     return Response(clean(text), content_type=f"{media_type}; charset=utf-8")

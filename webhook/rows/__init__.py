@@ -1,1 +1,1 @@
-"""The rows of the rule table: kinds, shapes, rules, and the placeholders of what they add."""
+"""The rows of the rule table: workloads, families, shapes, rules, policies, and placeholders."""

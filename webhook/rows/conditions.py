@@ -17,12 +17,13 @@ from pydantic import Field as Limits
 from common.texts import MAX_MESSAGE_LENGTH, cut
 from contract.place import Placer
 from webhook.objects.paths import ObjectPath
-from webhook.objects.templates import Selection, admits, containers, is_requested, matches
+from webhook.objects.templates import Selection, containers, is_requested, matches, permits
 from webhook.objects.tree import Json, Path, map_at, shown, text_of
+from webhook.rows import messages
 from webhook.rows.families import Family, JobShape
 from webhook.rows.placeholders import fill_texts, placeholders_in
 from webhook.rows.selectors import Selector
-from webhook.rows.shapes import NumberSet, NumberSetKey, Shape
+from webhook.rows.shapes import NumberSet, Shape, WrittenNumberSet
 from webhook.rows.workloads import Workload
 from webhook.rows.written import (
     WORD_GLOBS,
@@ -120,7 +121,7 @@ class Condition(Generic[T]):
         """Returns texts that describe the condition in listings."""
         values = self.value if isinstance(self.value, tuple) else (self.value,)
         if isinstance(values[0], Mapping):
-            return [" or ".join(map(_shorten_patterns, values))]
+            return [" or ".join(map(_join_patterns, values))]
         if isinstance(self.value, tuple):
             return [f"{key} {join_bar(self.value)}"]
         return [key if self.value else f"not {key}"]
@@ -198,7 +199,7 @@ class ShapeValues(JobCondition[Mapping[str, tuple[str, ...]]]):
     def explain_unreachable(self, scope: Scope) -> Iterator[tuple[Path, str]]:
         has_sizes = any(row.takes_nodes for row in scope.workloads)
         if not has_sizes or all(map(self.mismatch, scope.shapes)):
-            yield (), "unreachable: no shape of the table has these values"
+            yield (), messages.NO_SUCH_SHAPE
 
 
 class PlacedBy(JobCondition[tuple[Placer, ...]], written=Annotated[tuple[Placer, ...], one_or_more(Placer)]):
@@ -291,7 +292,7 @@ class Excludes(TemplateCondition[Mapping[str, tuple[str, ...]]], written=SomePat
     def failure(self, group: Group, owner: str) -> str | None:
         selection = group.selection
         for label, values in self.value.items() if selection.selector or selection.terms else ():
-            if not admits(selection, {label: values}):
+            if not permits(selection, {label: values}):
                 return None
         return f"the {owner} does not exclude nodes with these values of {' or '.join(self.value)}"
 
@@ -353,12 +354,12 @@ class UnsupportedCount(TemplateCondition[tuple[str, ...]], written=Texts):
 
     def explain_unreachable(self, scope: Scope) -> Iterator[tuple[Path, str]]:
         if not scope.device_counts:
-            yield (), "unreachable: the table has no deviceCounts"
+            yield (), messages.NO_DEVICE_COUNTS
 
 
 class Workers(
     ObjectCondition[tuple[NumberSet | Range, ...]],
-    written=Annotated[tuple[Any, ...], one_or_more(NumberSetKey | Range)],
+    written=Annotated[tuple[Any, ...], one_or_more(WrittenNumberSet | Range)],
 ):
     """The number of pods that take a node: a shape's ``workers``, or a Range. E.g. 1 to 8."""
 
@@ -391,7 +392,7 @@ class Fields(
         for name in chain.from_iterable(self.value) if scope.workloads else ():
             if not any(name in row.fields for row in scope.workloads):
                 kinds = ", ".join(sorted(row.name for row in scope.workloads))
-                yield (name,), f"no workload that it matches has a field {name!r}: {kinds}"
+                yield (name,), f"no workload of the rule ({kinds}) has a field {name!r}"
 
 
 class Labels(ObjectCondition[Mapping[str, tuple[str, ...]]], written=SomePatterns):
@@ -430,7 +431,7 @@ class LabelSelector(ObjectCondition[Selector], written=Selector):
     def explain_unreachable(self, _: Scope) -> Iterator[tuple[Path, str]]:
         for item in self.value.expressions:
             if bool(item.values) != (item.operator in {"In", "NotIn"}):
-                yield (), f"operator {item.operator} {'takes no' if item.values else 'needs'} values"
+                yield (), (messages.takes_no_values if item.values else messages.needs_values)(item.operator)
 
 
 class NamespaceSelector(LabelSelector):
@@ -481,7 +482,7 @@ def _find_deciding_value(values: Sequence[Json], patterns: tuple[str, ...]) -> J
     return next(chain(excluded_values, allowed_values, other_values), "")
 
 
-def _shorten_patterns(patterns: Mapping[object, Iterable[str]]) -> str:
+def _join_patterns(patterns: Mapping[object, Iterable[str]]) -> str:
     return ", ".join(f"{key} {join_bar(values)}" for key, values in patterns.items())
 
 

@@ -33,8 +33,8 @@ class Claimed(Row):
     """How many devices a device claim requests.
 
     Attributes:
-        takes: ``node`` for all devices of a node, or a number of devices. A number equal to the first number
-            in wholeNode is a node, too.
+        takes: ``node`` for all devices of a node, or a number of devices. The first number in wholeNode, or a
+            larger number, means a node, too.
         node_config: The node config of the claim template. A job that names another node config is refused.
     """
 
@@ -74,7 +74,7 @@ class JobShape(NamedTuple):
 
     Attributes:
         node_config: The number of the job's workers that share a unit.
-        topology_key: The node label of the job's units; None if each worker has a node and no unit.
+        topology_key: The node label of the job's units; None if the shape has no units.
     """
 
     shape: Shape
@@ -101,16 +101,16 @@ class Family(Row):
         mode: enforce (default); or off: the table does not place jobs on these machines.
         instance_types: Instance types; globs, except the first. A job that selects no instance type gets the
             first. The table does not place a job that excludes all of them.
-        whole_node: Resources of a node, each with the number that a worker must request. A job is left alone
-            if its workers request less, or if they request more than a Range allows and select no instance
+        whole_node: Resources of a node, each with the number that a worker must request. The table does not
+            place a job whose workers request less, or more than a Range allows if they select no instance
             type. 0: any number is enough.
         claims: What a device claim requests, by glob for the name of its ResourceClaimTemplate. The first
             glob that matches is used.
-        node_labels: Other labels of these machines; globs. The table does not place a job that selects other
-            values.
+        node_labels: Other node labels of these machines, with values; globs. The table does not place a job
+            that selects other values.
         units: The units of these machines. A shape uses the smallest unit that has enough nodes.
-        shapes: Sizes of jobs. A job gets the first shape that fits its workers and, if it has a node config,
-            the node config.
+        shapes: Sizes of jobs. A job gets the first shape that fits its number of workers and the node config
+            that it names, if any.
     """
 
     name: Name

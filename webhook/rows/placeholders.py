@@ -31,7 +31,7 @@ OF_JOB: Final[dict[str, str]] = {
     "job.clusterLabels": "labels by which its workers select nodes, and which the table does not know",
     "job.contradiction": "why no nodes can meet the requirements of its author and its shape",
     "job.peers": "a map of labels that, in the namespace, only the job's pods that take nodes have",
-    "job.groupLabels": "a list with the label that separates an object's jobs; without a label, no key",
+    "job.groupLabels": "a list with the label that separates an object's jobs; removed if there is none",
     "job.timeLimit": "value of the annotation ultraserver-webhook.io/time-limit",
     "job.onNodeFailure": "value of the annotation ultraserver-webhook.io/on-node-failure",
     "job.place": "the placement annotation for the pods of a template",
@@ -93,7 +93,7 @@ OF_POD: Final[dict[str, str]] = {
 OF_REQUEST: Final[dict[str, str]] = {
     "devices.instanceType": "the instance types that the pod may get",
     "devices.asked": "the number of devices that a container requests",
-    "devices.accepted": "the numbers that one of the types accepts",
+    "devices.accepted": "the numbers that at least one of these types accepts",
     "devices.place": "the field of the container's request",
 }
 """Placeholders of rules that match ``unsupportedCount``. All are text."""
@@ -165,7 +165,7 @@ def make_filler(node: Json) -> Filler | None:
     parents = dict.fromkeys(path[:end] for path, _ in leaves for end in range(len(path)))
     indices = {parent: index for index, parent in enumerate(parents)}
     copies = [(indices[parent[:-1]], parent[-1]) for parent in parents if parent]
-    # Begins at the end, because an absent element is removed, and the indices before it must stay valid.
+    # The last path is first: an absent element is removed, which changes only the indices after it.
     fills = [(indices[path[:-1]], path[-1], fill) for path, fill in reversed(leaves)]
     return partial(_fill, node, copies, fills) if fills else None
 

@@ -27,10 +27,7 @@ class Mode(StrEnum):
     OFF = "off"
 
 
-ModeKey = Annotated[
-    Mode,
-    or_bare_off(Literal["enforce", "shadow", "off", False]),
-]
+WrittenMode = Annotated[Mode, or_bare_off(Literal["enforce", "shadow", "off", False])]
 """A mode as it is written in the table."""
 
 
@@ -41,7 +38,7 @@ def _check_text(value: Any) -> Any:  # noqa: ANN401 - any written value
     return value
 
 
-def _to_unix_time(moment: Any) -> float:  # noqa: ANN401 - a datetime, whose module has a clock
+def _to_unix_time(moment: Any) -> float:  # noqa: ANN401 - a datetime; rows must not import this module
     if moment.year < FIRST_YEAR:
         raise ValueError(f"{moment.isoformat()} is long past: a policy ends in {FIRST_YEAR} at the earliest")
     return float(moment.timestamp())
@@ -51,7 +48,7 @@ FIRST_YEAR: Final = 2000
 """The first year in which a policy may end."""
 
 _NAMESPACE: Final = r"^!?[a-z0-9*?\[\]!-]+$"
-"""A glob for a namespace, whose name is a DNS label (RFC 1123)."""
+"""Matches a glob for names of namespaces, which are DNS labels (RFC 1123)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,8 +85,8 @@ class Policy(Row):
     reason: Annotated[str, Limits(pattern=r"\S")]
     namespaces: Annotated[tuple[str, ...], one_or_more(Annotated[str, Limits(pattern=_NAMESPACE)])] = ()
     labels: SomePatterns = field(default_factory=dict)
-    mode: Annotated[Mode | None, read_as(ModeKey)] = None
-    rules: Annotated[Mapping[str, ModeKey], Limits(min_length=1)] = field(default_factory=dict)
+    mode: Annotated[Mode | None, read_as(WrittenMode)] = None
+    rules: Annotated[Mapping[str, WrittenMode], Limits(min_length=1)] = field(default_factory=dict)
     until: Annotated[
         float | None,
         read_as(
@@ -176,7 +173,7 @@ class Ruling:
 
 
 class PolicyIndex:
-    """Finds the policy for an object of a namespace. An index by label makes other policies cheap."""
+    """Finds the policy for an object of a namespace. An index by label skips policies for other labels."""
 
     def __init__(self, rulings: Sequence[Ruling], namespace: str) -> None:
         """Stores those policies that are for a namespace, in their order."""
@@ -186,18 +183,18 @@ class PolicyIndex:
             if not item.policy.namespaces or matches(namespace, item.policy.namespaces)
         ]
         self._by_label: dict[tuple[str, str], list[int]] = defaultdict(list)
-        self._others: list[int] = []
+        self._unindexed: list[int] = []
         for index, item in enumerate(self._rulings):
             key, values = next(iter(item.policy.labels.items()), ("", ("*",)))
             if any(value == "" or value[0] == "!" or is_glob(value) for value in values):
-                self._others.append(index)
+                self._unindexed.append(index)
             else:
                 for value in values:
                     self._by_label[key, value].append(index)
 
     def find(self, obj: Json, now: float) -> Ruling | None:
         """Returns the first policy for an object at a Unix time."""
-        indices = list(self._others)
+        indices = list(self._unindexed)
         if self._by_label:
             for key, value in map_at(obj, ("metadata", "labels")).items():
                 indices += self._by_label.get((key, text_of(value)), ())

@@ -65,7 +65,7 @@ NO_NODE_CONFIG = NumberSet(0, 0)
 
 _RANGE = "[1-9][0-9]{0,3} to [1-9][0-9]{0,3}"
 
-NumberSetKey = Annotated[
+WrittenNumberSet = Annotated[
     NumberSet,
     read_as(Positive | Annotated[str, Limits(pattern=f"^(multiple of [1-9][0-9]{{0,3}}|{_RANGE})$")], _parse),
 ]
@@ -82,9 +82,9 @@ class Shape(Row):
         name: The shape's name, which no other shape of the family has.
         workers: A number of workers, ``A to B``, or ``multiple of N``.
         node_config: The node config: the number of workers in a block. With ``A to B``, it is the largest
-            number in this range that divides the job into equal blocks. With 1, each worker is placed by
-            itself, in no unit. With a range that begins with 1, even one worker is placed in a unit. A shape
-            with ``deny`` needs no nodeConfig.
+            number in this range that divides the job into equal blocks. With 1, workers are placed on single
+            nodes, not in units. With a range such as ``1 to 4``, even a job of one worker is placed in a
+            unit. A shape with ``deny`` needs no nodeConfig.
         together: How strictly workers share a unit: required, preferred or none (default).
         apart: How strictly the workers of other jobs are kept off the unit: required, preferred or none
             (default).
@@ -93,7 +93,7 @@ class Shape(Row):
     """
 
     name: Name
-    workers: NumberSetKey
+    workers: WrittenNumberSet
     node_config: Annotated[
         NumberSet,
         read_as(Annotated[Positive, Limits(le=1000)] | Annotated[str, Limits(pattern=f"^{_RANGE}$")], _parse),
@@ -104,7 +104,7 @@ class Shape(Row):
     deny: Words = None
 
     def find_config(self, nodes: int, config: int | None = None) -> int | None:
-        """Returns the node config for a job with this number of nodes; None if the shape does not fit."""
+        """Returns the node config for a number of nodes: ``config``, if given. None if none fits."""
         configs = self.node_config
         if nodes not in self.workers:
             return None

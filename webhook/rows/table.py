@@ -13,11 +13,11 @@ from contract.place import Placer
 from webhook.objects.merge import OnConflict
 from webhook.objects.templates import matches
 from webhook.objects.tree import Json, map_at
-from webhook.rows import conditions
+from webhook.rows import conditions, messages
 from webhook.rows.conditions import Condition, Devices, JobCondition, ObjectCondition, TemplateCondition
 from webhook.rows.families import Family
 from webhook.rows.placeholders import OF_CONTAINER, Filler, lists_in, make_filler, placeholders_in
-from webhook.rows.policies import Guarantee, Mode, ModeKey, ModeSet, Policy, PolicyIndex, Ruling
+from webhook.rows.policies import Guarantee, Mode, ModeSet, Policy, PolicyIndex, Ruling, WrittenMode
 from webhook.rows.shapes import Shape, last_number
 from webhook.rows.workloads import ANY, Candidates, Workload
 from webhook.rows.written import Flag, Key, Maybe, Name, Positive, Role, Row, Texts, Unique, Words, read_as
@@ -27,7 +27,7 @@ def _to_counts(value: Any) -> tuple[int, ...]:  # noqa: ANN401 - what the type o
     if isinstance(value, str):
         return tuple(range(1, last_number(value) + 1))
     if 1 not in value:
-        raise ValueError("one device is valid on every instance type: add 1")
+        raise ValueError(messages.NO_SINGLE_DEVICE)
     return tuple(sorted(value))
 
 
@@ -174,7 +174,7 @@ LAST_STAGE = 2
 
 @dataclass(frozen=True)
 class Rule(Row):
-    """A rule has ``add``, ``warn``, ``deny``, ``unplaced`` or ``placer``, or is named by a rule's ``unless``.
+    """A rule has ``add``, ``warn``, ``deny``, ``unplaced`` or ``placer``, or is in another rule's ``unless``.
 
     Attributes:
         name: The rule's name, which no other rule has.
@@ -188,8 +188,8 @@ class Rule(Row):
         unless: Earlier rules. This rule is skipped if one of them fired.
         warn: A warning for the user if the rule fires.
         deny: If the rule fires, the object is denied with this message. E.g. use an image of registry.example
-        unplaced: The reason why no node can run such workers. The user gets a warning with this reason: the
-            job waits forever.
+        unplaced: The reason why no node can run the workers. The user gets a warning that the job waits
+            forever, with this reason.
         quiet: true: conflicts of this rule cause no warnings.
         before: Names of list elements. The rule inserts its elements before the first element with one of
             these names.
@@ -203,7 +203,7 @@ class Rule(Row):
     match: Match
     add: Mapping[str, Json] = field(default_factory=dict)
     on_conflict: OnConflict = OnConflict.KEEP
-    mode: ModeKey = Mode.ENFORCE
+    mode: WrittenMode = Mode.ENFORCE
     needs: Texts = ()
     unless: Texts = ()
     warn: Words = None
@@ -226,7 +226,7 @@ class Rule(Row):
 
     @cached_property
     def required_placeholders(self) -> frozenset[str]:
-        """The placeholders that need a value, or the rule is skipped: all except lists in a list."""
+        """The placeholders without whose values the rule is skipped: all except lists in a list."""
         return self.placeholders.difference(lists_in(self.add))
 
     @cached_property
@@ -299,7 +299,7 @@ class TableFile(Row):
     api_version: Literal["ultraserver-webhook.io/v1alpha2"]
     kind: Literal["RuleTable"]
     extends: Maybe[Literal["default", "aws-document"]] = None
-    mode: ModeKey = Mode.ENFORCE
+    mode: WrittenMode = Mode.ENFORCE
     values: Mapping[Key, Annotated[str, AfterValidator(_check_no_values)]] = field(default_factory=dict)
     candidates: Candidates
     workloads: Annotated[tuple[Workload, ...], Limits(min_length=1)]
@@ -345,28 +345,28 @@ class Table(TableFile):
     split_rules_cache: dict[tuple[object, ...], tuple[Sequence[Any], Sequence[tuple[int, Rule]]]] = field(
         default_factory=dict, init=False, compare=False
     )
-    _policies_of: dict[str, PolicyIndex] = field(default_factory=dict, init=False, compare=False)
+    _policy_indices: dict[str, PolicyIndex] = field(default_factory=dict, init=False, compare=False)
 
     def origin(self, rule: str, key: str) -> Origin | None:
-        """Returns where a key of a rule is written: the last place that sets it, or else the first place."""
+        """Returns the place of a rule's key: the last place that sets it, or else the rule's first place."""
         origins = self.origins.get(rule, ())
         setting = (origin for origin in reversed(origins) if key in origin.keys)
         return next(setting, next(iter(origins), None))
 
     @cached_property
-    def families_on(self) -> Sequence[Family]:
+    def enabled_families(self) -> Sequence[Family]:
         """The families whose jobs are placed."""
         return [family for family in self.families if family.mode != "off"]
 
     @cached_property
     def resources(self) -> tuple[str, ...]:
         """The resources by which jobs request nodes of the families that are on."""
-        return tuple(dict.fromkeys(name for family in self.families_on for name in family.whole_node))
+        return tuple(dict.fromkeys(name for family in self.enabled_families for name in family.whole_node))
 
     @cached_property
     def shapes(self) -> Sequence[Shape]:
         """The shapes of the families whose jobs are placed."""
-        return [shape for family in self.families_on for shape in family.shapes]
+        return [shape for family in self.enabled_families for shape in family.shapes]
 
     @cached_property
     def modes(self) -> ModeSet:
@@ -382,7 +382,7 @@ class Table(TableFile):
         """Returns the first policy for an object, with its modes; None if there is no policy for it."""
         if not self.policies:
             return None
-        policies = self._policies_of
+        policies = self._policy_indices
         if namespace not in policies:
             if len(policies) >= MOST_NAMESPACES:
                 policies.clear()

@@ -255,7 +255,7 @@ class Group(Row):
 
 @dataclass(frozen=True)
 class Suspending(Row):
-    """An object of Kubeflow's training operators. Its status shows that its pods are not created yet.
+    """For jobs of Kubeflow's training operators: removed fields are added again until pods exist.
 
     Attributes:
         suspend: JSON pointer to the field by which the user suspends the object.
@@ -313,7 +313,7 @@ class Workload(Row):
         """Returns the first field that does not match ``when``, and its value; None if all fields match.
 
         Raises:
-            WrongTypeError: A field is neither text nor a truth value.
+            WrongTypeError: A field in ``when`` cannot be read as text.
         """
         for name, allowed in self.when.items():
             if not matches(value := self.fields[name].text(obj), allowed):

@@ -14,6 +14,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import core_schema
 
 from webhook.objects.paths import ObjectPath, parse_path
+from webhook.rows import messages
 
 T = TypeVar("T")
 
@@ -66,15 +67,13 @@ def one_or_more(item: Any, convert: Callable[[Any], Any] = lambda value: value) 
 
 def _check_unique(values: tuple[T, ...]) -> tuple[T, ...]:
     if len(set(values)) < len(values):
-        raise ValueError("has a value twice")
+        raise ValueError(messages.NOT_UNIQUE)
     return values
 
 
 def _check_role(role: str) -> str:
     if role in RESERVED:
-        raise ValueError(
-            f"{role!r} cannot be a role: placeholders and match use this word for something else"
-        )
+        raise ValueError(messages.reserved_role(role))
     return role
 
 
@@ -144,5 +143,5 @@ class Range(Row):
 
 
 def as_range(value: int | Range) -> Range:
-    """Returns a range unchanged, and for a number the range that begins with it."""
+    """Returns a range unchanged; for a number, returns the range of which it is the minimum."""
     return Range(value) if isinstance(value, int) else value

@@ -1,1 +1,1 @@
-"""The rule table: the default rows, their schema, strict loading and lint."""
+"""Loads, checks, shows and converts rule tables; has the packaged table and the schema."""

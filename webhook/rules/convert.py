@@ -9,6 +9,7 @@ from common.pointers import field_name
 from common.texts import cut
 from webhook.documents import Document, DocumentError, dump_yaml, read_documents
 from webhook.objects.templates import matches
+from webhook.rules import messages
 from webhook.rules.convert_rows import RefusedError, Row, converted_rows, errors_at, list_of, rule, workload
 from webhook.rules.load import NamedText, default_draft, document_of
 from webhook.rules.problems import Problem, TableError
@@ -41,7 +42,7 @@ PLACEMENT_RULES: Final = (
 """The rules of the file 30-placement.yaml of 0.2.0; the packaged table has them now."""
 
 REMOVED_RULES: Final = ("driver-sets-mode", "*-as-mpirun", "kueue-own-*", "kueue-more-than-*")
-"""Globs for rules of 0.2.0 that a table cannot switch off, because their effect cannot be avoided now."""
+"""Globs for removed rules of 0.2.0 whose effect remains, so that no table can switch it off."""
 
 INDEXED_JOB: Final = "indexed-job"
 """A workload of 0.2.0 that is now a part of the workload `job`."""
@@ -56,8 +57,7 @@ def convert_table(text: NamedText) -> str:
     """
     source, document = text[0], document_of(text[1], text[0])
     if not isinstance(document.value, dict) or document.value.get("apiVersion") != OLD_VERSION:
-        message = f"is not {OLD_VERSION}, so this is not a table of release 0.2.0"
-        raise TableError([Problem(source, 1, "apiVersion", message)])
+        raise TableError([Problem(source, 1, "apiVersion", messages.other_version(OLD_VERSION))])
     try:
         with errors_at():
             for key in ("workloads", "shapes", "rules"):
@@ -156,15 +156,9 @@ def _units(shapes: list[Row], packaged_family: Row, *, extends: bool) -> list[Ro
     for row in rows.values():
         size, key = row["nodeConfig"], row.get("topologyKey")
         if size == 1 and (row.get("together", "none") != "none" or row.get("apart", "none") != "none"):
-            raise ValueError(
-                f"shape {row['name']} keeps single nodes together or apart by {key}: "
-                "use a nodeConfig of at least 2, or remove `together` and `apart`"
-            )
-        if size > 1 and key != _label(labels, size):
-            raise ValueError(
-                f"shape {row['name']} has units of {size} nodes by {key or 'no label'}, and other shapes by "
-                f"{_label(labels, size)}: use the same label in both, or write two families"
-            )
+            raise ValueError(messages.single_nodes(row["name"], key))
+        if size > 1 and key != (label := _label(labels, size)):
+            raise ValueError(messages.several_labels(row["name"], size, key or "no label", label))
     new = {key: size for size, key in labels.items() if size > 1 and not (extends and key in packaged)}
     return [packaged.get(key, {"label": key, "nodes": size}) for key, size in new.items()]
 
@@ -238,35 +232,23 @@ def _changing_rule(row: Row, packaged: Mapping[str, Row]) -> Iterator[Row]:
         ValueError: The row cannot be converted, for example because it changes a rule that is removed.
     """
     if row["name"] in PLACEMENT_RULES and "reason" in row:
-        raise ValueError(
-            f"rule {row['name']} is a copy from 30-placement.yaml, whose rules are packaged now: "
-            "remove the row, or keep only its name and the keys that you changed"
-        )
+        raise ValueError(messages.copied_rule(row["name"]))
     kinds = list_of(row.get("match", {}), "workload")
     match = packaged.get(row["name"], {}).get("match", {}) | row.get("match", {})
     if "numbered" not in match and matches(INDEXED_JOB, (*kinds,)) != matches(JOB, (*kinds,)):
-        raise ValueError(
-            f"rule {row['name']} is only for some Jobs, and the workload {JOB} now includes Indexed Jobs: "
-            f"match {JOB}, and add `numbered: true` if the rule is for Indexed Jobs"
-        )
+        raise ValueError(messages.some_jobs(row["name"], JOB))
     if INDEXED_JOB in kinds:
         row["match"] |= {"workload": [JOB if kind == INDEXED_JOB else kind for kind in kinds if kind != JOB]}
     name, is_off = row["name"], row.keys() == {"name", "mode"} and row["mode"] != "enforce"
     if name in RULES_WITH_AWS_VARIANT and (is_off or "match" in row):
-        raise ValueError(
-            f"rule {name} no longer has a variant of the AWS document, which 0.2.0 applied to other jobs: "
-            "use `extends: aws-document`, or remove the row"
-        )
+        raise ValueError(messages.no_variant(name))
     if name not in packaged and not {"match", "reason"} <= row.keys():
         if is_off and not matches(name, REMOVED_RULES):
             return
         raise ValueError(f"the packaged table no longer has rule {name}: remove the row (docs/rule-table.md)")
     for other in list_of(row, "replaces") if name not in packaged else ():
         if other in packaged and not row["match"].items() <= packaged[other]["match"].items():
-            raise ValueError(
-                f"rule {name} replaces {other} only for some jobs: exclude these jobs in match of {other}, "
-                "and remove `replaces`"
-            )
+            raise ValueError(messages.partly_replaced(name, other))
         if other in packaged:
             yield {"name": other, "mode": "off"}
     yield {key: value for key, value in row.items() if key != "replaces"}

@@ -6,6 +6,7 @@ from typing import Any, Final, TypeVar
 
 from contract.place import ENV, LABEL, NAME, PLACERS
 from webhook.objects.tree import Path
+from webhook.rules import messages
 
 T = TypeVar("T")
 
@@ -47,9 +48,9 @@ def errors_at(*path: str | int) -> Iterator[None]:
     except RefusedError as error:
         raise RefusedError((*path, *error.path), str(error)) from error
     except KeyError as error:
-        raise RefusedError(path, f"{error.args[0]} is missing: add it") from error
+        raise RefusedError(path, messages.missing(error.args[0])) from error
     except (AttributeError, LookupError, TypeError) as error:
-        raise RefusedError(path, "0.2.0 does not accept this value") from error
+        raise RefusedError(path, messages.NOT_ACCEPTED) from error
     except ValueError as error:
         raise RefusedError(path, str(error)) from error
 
@@ -120,10 +121,7 @@ def rule(row: Row) -> Row:
     with errors_at("match"):
         named = row.get("match", {}).get("named")
     if named is False or (named and "$(job.name)" not in str([row.get(key) for key in KEYS_WITH_NAME])):
-        raise ValueError(
-            f"rule {row['name']} has the condition `named`, which this version does not have: remove it. "
-            "A rule that uses $(job.name) does not apply to jobs with a generateName"
-        )
+        raise ValueError(messages.named(row["name"]))
     new = {key: rule(value) if key == "match" else value for key, value in row.items()}
     if "placer" in row:
         words = [PLACERS[word].value if word in PLACERS else word for word in list_of(row, "placer")]

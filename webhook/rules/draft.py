@@ -23,7 +23,7 @@ ROWS: Final[Mapping[str, AbstractSet[str]]] = {
 """The sections with named rows; for each section, the keys that a new row needs in addition to its name."""
 
 FAMILY_ROWS: Final[Mapping[str, AbstractSet[str]]] = {"units": {"nodes"}, "shapes": {"workers", "nodeConfig"}}
-"""The lists of rows in a family; for each list, the keys that a new row needs, except its `KEY_OF_LIST`."""
+"""The lists in a family; for each list, the keys that a new row needs in addition to its `KEY_OF_LIST`."""
 
 MAP_SECTIONS = ("values", "candidates", "deviceCounts")
 
@@ -48,10 +48,10 @@ class Row(dict[str, Any]):
 
 @dataclass
 class Draft:
-    """The text of a table as a value, and the origin of each part.
+    """The content of a table, and the places of its parts in files.
 
     Attributes:
-        raw: The whole table, with ``extends`` resolved. If the table is valid, each row is a `Row`.
+        raw: The table, merged into the table of ``extends``. If the table is valid, each row is a `Row`.
         files: The merged files; the last file has precedence.
     """
 
@@ -84,7 +84,7 @@ class Draft:
         for end in range(len(path), 0, -1):  # the innermost row has the problem
             row, row_path = get(self.raw, path[:end]), path[end:]
             if isinstance(row, Row):
-                document, start = min(reversed(row.places), key=partial(_unlikely, row_path))
+                document, start = min(reversed(row.places), key=partial(_rank_place, row_path))
                 return document, start + row_path
         for end in range(min(len(path), 2), 0, -1):
             for document in reversed(self.files):
@@ -93,19 +93,21 @@ class Draft:
         return self.files[-1], path
 
 
-def _unlikely(row_path: Path, place: tuple[Document, Path]) -> tuple[bool, bool]:
+def _rank_place(row_path: Path, place: tuple[Document, Path]) -> tuple[bool, bool]:
     """Returns a smaller value if the place of a row more probably causes a problem at a path in the row."""
     document, keys = place[0], map_at(place[0].value, place[1]).keys()
     is_unchanged = document.source.startswith("packaged ") or keys <= {"name", "mode"}
     return is_unchanged, not row_path or row_path[0] not in keys
 
 
-def with_off(node: Json, key: str = "") -> Json:
+def with_off_text(node: Json, key: str = "") -> Json:
     """Returns a part of a draft with ``off`` for false modes: kubectl's YAML reads ``off`` as false."""
     if isinstance(node, dict):  # in a policy, `rules` is a map of modes
-        return {name: with_off(value, "mode" if key == "rules" else name) for name, value in node.items()}
+        return {
+            name: with_off_text(value, "mode" if key == "rules" else name) for name, value in node.items()
+        }
     if isinstance(node, list):
-        return [with_off(item) for item in node]
+        return [with_off_text(item) for item in node]
     return "off" if node is False and key == "mode" else node
 
 
@@ -129,7 +131,7 @@ def _rows(document: Document, *path: str | int) -> list[Row]:
     return rows
 
 
-def unknown_rows(base: Draft, file: Document) -> Iterator[Problem]:
+def unknown_row_problems(base: Draft, file: Document) -> Iterator[Problem]:
     """Yields a problem for each row of a file that seems to change a row which the base does not have."""
     for section, new_keys in ROWS.items():
         yield from _unknown_rows(base.raw[section], _rows(file, section), "name", new_keys)

@@ -9,7 +9,7 @@ from webhook.documents import dump_yaml
 from webhook.objects.tree import Json
 from webhook.rules.draft import FAMILY_ROWS, ROWS
 from webhook.rules.load import placement_draft
-from webhook.rules.schema import bundled, forms
+from webhook.rules.schema import forms, published_schema
 
 TYPES: Final = {"string": "text", "integer": "whole number", "boolean": "true or false"}
 """Plain names of the types of JSON Schema."""
@@ -68,13 +68,13 @@ def explain_key(path: str = "") -> str:
 @cache
 def keys_by_path() -> Mapping[str, Key]:
     """Returns each key of a table by its path."""
-    keys = [*_keys("", bundled(), [placement_draft().raw])]
+    keys = [*_keys("", published_schema(), [placement_draft().raw])]
     # If alternatives have the same key, the first alternative with an example is used.
     return dict(keys) | dict(reversed(keys)) | dict(key for key in reversed(keys) if key[1].example)
 
 
 def _keys(prefix: str, schema: dict[str, Any], values: Sequence[Json]) -> Iterator[tuple[str, Key]]:
-    """Yields each key of the schema: its path after the prefix, and its `Key` with an example."""
+    """Yields each key of the schema: its path, which begins with the prefix, and its `Key`."""
     maps = [value for value in values if isinstance(value, dict)]
     inner_values = {
         "items": [item for value in values if isinstance(value, list) for item in value],

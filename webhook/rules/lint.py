@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from itertools import chain
 from math import inf
 from typing import Any
@@ -17,9 +17,10 @@ from webhook.rows.placeholders import OF_ANNOTATIONS, OF_JOB, placeholders_in
 from webhook.rows.shapes import Shape
 from webhook.rows.table import Rule, Table
 from webhook.rows.workloads import BY_DEVICES, LEAST, MIN, WORKER, Workload
+from webhook.rules import messages
 from webhook.rules.draft import ROWS
 from webhook.rules.lint_policies import guarantee_problems, policy_problems
-from webhook.rules.lint_rules import joined_names, rule_problems, supported_configs
+from webhook.rules.lint_rules import rule_problems, supported_configs
 from webhook.rules.problems import PathMessages
 
 PLACEHOLDERS_OF_SHAPES = frozenset(OF_JOB) - {
@@ -53,25 +54,22 @@ def doubtful_rows(table: Table) -> PathMessages:
     for index, rule in enumerate(table.rules):
         yield from _doubtful_rule(rule, ("rules", index))
     for index, family in enumerate(table.families):
-        if family in table.families_on:
+        if family in table.enabled_families:
             yield from _sharing_and_apart(family, ("families", index))
             yield from _doubtful_family(family, ("families", index))
     for index, workload in enumerate(table.workloads):
         for number, group in enumerate(workload.groups):
             if group.takes_nodes and not group.number:
-                effect = "blocks of a larger job may straddle, and whole-job admission does not place it"
-                yield ("workloads", index, "groups", number), f"has no `number`, so {effect}: add `number`"
+                yield ("workloads", index, "groups", number), messages.NO_NUMBER
 
 
 def _doubtful_rule(rule: Rule, path: Path) -> PathMessages:
     if rule.placer is Placer.WHOLE_JOB and not (rule.match.numbered and rule.match.numbered.value):
-        reason = "whole-job admission cannot admit Pods without numbers, so they wait forever"
-        yield (*path, "placer"), f"{reason}: add `numbered: true` to `match`"
+        yield (*path, "placer"), messages.NOT_ALL_NUMBERED
     if rule.match.workers and "job.nodes" not in rule.placeholders:
         for key in ("warn", "deny"):
             if "job.workers" in placeholders_in(getattr(rule, key)):
-                reason = "`workers` counts a launcher that runs ranks, and $(job.workers) does not"
-                yield (*path, key), f"{reason}: use $(job.nodes)"
+                yield (*path, key), messages.COUNTS_LAUNCHER
 
 
 def _sharing_and_apart(family: Family, path: Path) -> PathMessages:
@@ -86,7 +84,7 @@ def _sharing_and_apart(family: Family, path: Path) -> PathMessages:
             yield (*path, "shapes", index), f"{reason}: write `apart: required` to share no unit"
         elif shape.node_config.maximum == 1 and not is_apart:
             other = sharing_shapes[0]
-            reason = f"pins workers to nodes, which a job of shape {other.name} on the same unit may get"
+            reason = f"pins workers to nodes, and a job of shape {other.name} on the same unit may take them"
             way_out = f"use a range such as 1 to {other.node_config.maximum}"
             yield (*path, "shapes", index, "nodeConfig"), f"{reason}; {way_out}"
 
@@ -101,9 +99,7 @@ def _doubtful_family(family: Family, path: Path) -> PathMessages:
         yield (*path, "shapes"), f"jobs with these numbers of workers fit no shape: {text}; {way_out}"
     for name, amount in family.whole_node.items():
         if name.endswith("/gpu") and amount.at_least and amount.at_most == inf:
-            way_out = f"write {{atLeast: {amount.at_least}, atMost: {amount.at_least}}}"
-            reason = f"jobs that request more than {amount.at_least} are in this family and wait forever"
-            yield (*path, "wholeNode", name), f"{reason}; if other nodes of the cluster have more, {way_out}"
+            yield (*path, "wholeNode", name), messages.no_maximum(amount.at_least)
 
 
 def _duplicates(table: Table) -> PathMessages:
@@ -113,10 +109,7 @@ def _duplicates(table: Table) -> PathMessages:
         counts = Counter(row.name for row in rows)
         for index, row in enumerate(rows):
             if counts[row.name] > 1:
-                yield (
-                    (*path, index, "name"),
-                    f"{row.name!r} is the name of {counts[row.name]} rows: rename one",
-                )
+                yield (*path, index, "name"), messages.same_name(row.name, counts[row.name])
     rule_names: dict[str, str] = {}
     for index, rule in enumerate(table.rules):
         content = repr((rule.match, rule.add, rule.warn, rule.deny, rule.unplaced, rule.unless, rule.placer))
@@ -130,13 +123,12 @@ def _families(table: Table) -> PathMessages:
         path: Path = ("families", index)
         yield from _claims(family, path)
         if is_glob(family.instance_types[0]):
-            reason = "the first type must have no * or ?, because jobs that name no type get it"
-            yield (*path, "instanceTypes"), reason
+            yield (*path, "instanceTypes"), messages.FIRST_TYPE_IS_GLOB
         for number, unit in enumerate(family.units):
             if unit.capacity > unit.nodes:
                 yield (*path, "units", number, "usable"), f"must be {unit.nodes} (`nodes`) or less"
-            if not unit.label and family in table.families_on:
-                yield (*path, "units", number, "label"), "is empty: write the node label of your units"
+            if not unit.label and family in table.enabled_families:
+                yield (*path, "units", number, "label"), messages.NO_UNIT_LABEL
 
 
 def _claims(family: Family, path: Path) -> PathMessages:
@@ -144,12 +136,10 @@ def _claims(family: Family, path: Path) -> PathMessages:
     configs = sorted({str(shape.node_config) for shape in family.shapes if shape.node_config})
     for name, claim in family.claims.items():
         if not name.strip("*"):
-            reason = f"{name!r} matches every claim of a job: name a ResourceClaimTemplate"
-            yield (*path, "claims", name), reason
+            yield (*path, "claims", name), messages.every_claim(name)
         config = claim.node_config
         if config and not any(config in shape.node_config for shape in family.shapes):
-            reason = f"no shape has node config {config}; the known ones are {', '.join(configs)}"
-            yield (*path, "claims", name, "nodeConfig"), reason
+            yield (*path, "claims", name, "nodeConfig"), messages.no_config(config, ", ".join(configs))
 
 
 def _workloads(table: Table) -> PathMessages:
@@ -161,7 +151,7 @@ def _workloads(table: Table) -> PathMessages:
         yield from _defaults(workload, table.values, path)
         for name in workload.when:
             if name not in workload.fields:
-                known = joined_names(workload.fields) or "none"
+                known = messages.join_names(workload.fields) or "none"
                 yield (*path, "when", name), f"the workload has no field {name!r}; its fields are {known}"
 
 
@@ -183,16 +173,12 @@ def _defaults(workload: Workload, values: Mapping[str, str], path: Path) -> Path
         default = row.default
         for placeholder in placeholders_in(default):
             if placeholder not in texts:
-                yield default_path, _unknown_placeholder(placeholder, texts)
+                yield default_path, messages.unknown_placeholder(placeholder, texts)
             default = texts.get(placeholder, default)
         if row.function == LEAST and not re.fullmatch("[0-9]{1,18}", default):
             yield default_path, f"must be a number, such as 0, not {default!r}"
         if row.function == MIN and not thousandths(default):
             yield default_path, f"must be a quantity above 0, such as 1Gi, not {default!r}"
-
-
-def _unknown_placeholder(placeholder: str, known: Iterable[str]) -> str:
-    return f"unknown placeholder $({placeholder}); the known ones are {joined_names(known)}"
 
 
 def _groups(workload: Workload, path: Path) -> PathMessages:
@@ -206,18 +192,15 @@ def _groups(workload: Workload, path: Path) -> PathMessages:
             other = roles[templates.index(str(group.template))]
             yield (*group_path, "template"), f"is already the template of group {other!r}: use another path"
         if "" in templates and len(templates) > 1 and not str(group.template):
-            reason = "is empty, so the object is a Pod, which has one group: remove the other groups"
-            yield (*group_path, "template"), reason
+            yield (*group_path, "template"), messages.SEVERAL_GROUPS
         if group.role == WORKER and group.takes_nodes not in {True, BY_DEVICES}:
-            reason = f"{WORKER!r} is the role of pods that take nodes: use true or devices, or another role"
-            yield (*group_path, "takesNodes"), reason
+            yield (*group_path, "takesNodes"), messages.takes_nodes(WORKER)
         number = group.number
         terms = (number, *number.plus) if number else ()
         if any(len(term.sources) != 1 for term in terms):
-            yield (*group_path, "number"), "each term needs exactly one of label, env and podName"
+            yield (*group_path, "number"), messages.NOT_ONE_SOURCE
         if number and number.completion_mode and [*placeholders_in(number.completion_mode.default)]:
-            reason = "cannot contain a placeholder: write the text itself"
-            yield (*group_path, "number", "completionMode", "default"), reason
+            yield (*group_path, "number", "completionMode", "default"), messages.NO_PLACEHOLDER
         factors = [*(number.count if number else ()), *chain.from_iterable(term.times for term in terms)]
         for factor in (*group.replicas, *factors):
             if factor.path and factor.path.list_path not in {None, group.template.list_path}:
@@ -231,21 +214,22 @@ def _shapes(table: Table) -> PathMessages:
         for index, shape in enumerate(family.shapes):
             path: Path = ("families", number, "shapes", index)
             unit = family.unit(shape)
-            same = (row for row in family.shapes[:index] if row.node_config == shape.node_config)
-            if earlier := next((row.name for row in same if row.workers.covers(shape.workers)), None):
+            rows = (row for row in family.shapes[:index] if row.node_config == shape.node_config)
+            if earlier := next((row.name for row in rows if row.workers.covers(shape.workers)), None):
                 reason = f"the earlier shape {earlier} with the same node config fits all these numbers"
                 yield (*path, "workers"), f"unreachable: {reason}"
             if shape.node_config:
                 yield from _sizes(shape, unit, path)
             elif not shape.deny:
-                yield path, "nodeConfig is missing: add it"
-            if family in table.families_on:
+                yield path, messages.missing("nodeConfig")
+            if family in table.enabled_families:
                 yield from _strictness(matched, shape, family, path)
             for key in ("warn", "deny"):
                 for placeholder in placeholders_in(getattr(shape, key)):
                     is_known = placeholder in PLACEHOLDERS_OF_SHAPES
                     if not is_known or (placeholder == "shape.topologyKey" and not unit):
-                        yield (*path, key), _unknown_placeholder(placeholder, PLACEHOLDERS_OF_SHAPES)
+                        reason = messages.unknown_placeholder(placeholder, PLACEHOLDERS_OF_SHAPES)
+                        yield (*path, key), reason
 
 
 def _sizes(shape: Shape, unit: Unit | None, path: Path) -> PathMessages:
@@ -276,9 +260,5 @@ def _no_unit(shape: Shape, family: Family, key: str) -> str:
     if config == 1:
         return f"with nodeConfig 1 each worker works alone, in no unit: remove `{key}`"
     if unit := next((unit for unit in family.units if unit.nodes >= config), None):
-        reason = (
-            f"no unit has {config} usable nodes: {unit.label} has {unit.capacity} of {unit.nodes} (`usable`)"
-        )
-        way_out = f"use nodeConfig {unit.capacity}, so that larger jobs use several units, or remove `usable`"
-        return f"{reason}; {way_out}"
+        return messages.few_usable(config, unit.label, unit.capacity, unit.nodes)
     return f"{key} needs a unit of {shape.node_config} nodes: add this unit to `units`"

@@ -10,6 +10,7 @@ from common.times import stamp
 from webhook.objects.templates import is_glob
 from webhook.rows.policies import Mode, ModeSet, Policy
 from webhook.rows.table import Table
+from webhook.rules import messages
 from webhook.rules.draft import Draft
 from webhook.rules.problems import PathMessages, Problem
 
@@ -20,14 +21,13 @@ def policy_problems(table: Table) -> PathMessages:
     for index, policy in enumerate(table.policies):
         path = ("policies", index)
         if policy.mode is None and not policy.rules:
-            yield path, "does nothing: add `mode` or `rules`"
+            yield path, messages.does_nothing("`mode` or `rules`")
         for glob in policy.rules:
             if not any(fnmatchcase(name, glob) for name in names):
                 yield (*path, "rules", glob), f"no rule is called {glob!r}{did_you_mean(glob, names)}"
         for key in policy.labels:
             if setter := next((rule.name for rule in table.rules if key in rule.labels), None):
-                reason = f"rule {setter} sets this label: match a label that authors of jobs set"
-                yield (*path, "labels", key), reason
+                yield (*path, "labels", key), messages.label_of_rule(setter)
         first = next((number for number in range(index) if _hides(table.policies[number], policy)), None)
         if first is not None:
             reason = f"policies[{first}] for {_scope(table.policies[first])} applies to all its objects"
@@ -36,24 +36,22 @@ def policy_problems(table: Table) -> PathMessages:
 
 def guarantee_problems(table: Table) -> PathMessages:
     """Yields every problem of a table's guarantees."""
-    by_family = [[unit.label for unit in family.units if unit.label] for family in table.families_on]
+    by_family = [[unit.label for unit in family.units if unit.label] for family in table.enabled_families]
     labels = [*chain(*by_family)]
     for index, row in enumerate(table.guarantees):
         path = ("guarantees", index)
         if not (row.count or row.preempts):
-            yield path, "does nothing: add `count` or `preempts`"
+            yield path, messages.does_nothing("`count` or `preempts`")
         if row.unit not in labels:
-            reason = f"no family that is on has units of {row.unit!r}{did_you_mean(row.unit, labels)}"
-            yield (*path, "unit"), reason
+            yield (*path, "unit"), messages.no_unit(row.unit, did_you_mean(row.unit, labels))
         family_labels = next((units for units in by_family if row.unit in units), ())
-        others = {other.unit for other in table.guarantees if other.unit in family_labels} - {row.unit}
-        if others:
-            reason = f"must be the same in all guarantees of a family, but another row has {min(others)!r}"
-            yield (*path, "unit"), reason
+        units = {other.unit for other in table.guarantees if other.unit in family_labels} - {row.unit}
+        if units:
+            yield (*path, "unit"), messages.other_unit(min(units))
         earlier_rows = [other for other in table.guarantees[:index] if other.unit == row.unit]
         globs = [glob for other in earlier_rows for glob in other.namespaces]
         if all(any(_covers(glob, namespace) for glob in globs) for namespace in row.namespaces):
-            yield path, "unreachable: earlier guarantees apply to all its namespaces; move this row up"
+            yield path, messages.HIDDEN_GUARANTEE
 
 
 def policy_notes(draft: Draft, table: Table, now: float) -> Iterator[Problem]:
@@ -65,11 +63,7 @@ def policy_notes(draft: Draft, table: Table, now: float) -> Iterator[Problem]:
         if policy.until is not None and policy.has_ended(now):
             pairs.append((path, f"ended at {stamp(policy.until)} and has no effect: remove it"))
             continue
-        if policy.labels:
-            reason = (
-                "matches labels, and a Pod might not have its job's labels: set them in pod templates, too"
-            )
-            pairs.append((path, reason))
+        pairs += [(path, messages.BY_LABEL)] if policy.labels else []
         pairs += [(path, note[1]) for note in _idle_rules(table, ruling.modes) if note not in table_notes]
     return (draft.problem(path, text) for path, text in pairs)
 

@@ -1,6 +1,6 @@
 """Checks rules: finds conflicts with other rows of the table, and with Kubernetes."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -10,6 +10,7 @@ from common.texts import did_you_mean
 from contract import keys
 from webhook.objects.templates import matches
 from webhook.objects.tree import Json, Path, map_at, maps_at, walk
+from webhook.rows import messages as row_messages
 from webhook.rows.conditions import Scope
 from webhook.rows.families import Family
 from webhook.rows.placeholders import (
@@ -30,6 +31,7 @@ from webhook.rows.policies import Mode
 from webhook.rows.shapes import NODE_CONFIG, NumberSet, Shape
 from webhook.rows.table import Rule, Table
 from webhook.rows.workloads import ANY, Workload
+from webhook.rules import messages
 from webhook.rules.problems import PathMessages
 
 NODE_CONFIGS: Final = ("1", "2", "4")
@@ -56,7 +58,7 @@ def unsupported_configs(table: Table) -> Iterator[tuple[Path, str, bool]]:
     """
     script_rules = [row for row in table.rules if row.mode is not Mode.OFF and NODE_CONFIG in str(row.add)]
     for number, family in enumerate(table.families):
-        for index, shape in enumerate(family.shapes if family in table.families_on else ()):
+        for index, shape in enumerate(family.shapes if family in table.enabled_families else ()):
             name = next((rule.name for rule in script_rules if rule.match.allows(family, shape)), None)
             unit, config = family.unit(shape), shape.node_config
             if name and config and str(config) not in NODE_CONFIGS:
@@ -79,14 +81,14 @@ class RowIndex:
         table: The table with the rules.
         rules: Each rule by its name.
         positions: The position of each rule by its name.
-        in_unless: The names of rules that are in `unless` of another rule.
+        names_in_unless: The names of rules that are in `unless` of another rule.
     """
 
     def __init__(self, table: Table) -> None:
         self.table = table
         self.rules = {rule.name: rule for rule in table.rules}
         self.positions = {row.name: index for index, row in enumerate(table.rules)}
-        self.in_unless = frozenset(name for row in table.rules for name in row.unless)
+        self.names_in_unless = frozenset(name for row in table.rules for name in row.unless)
 
     def workloads(self, rule: Rule) -> list[Workload]:
         """Returns the workloads that a rule matches."""
@@ -94,25 +96,18 @@ class RowIndex:
 
     def shapes(self, rule: Rule) -> list[tuple[Family, Shape]]:
         """Returns the shapes that a rule's match permits."""
-        pairs = ((family, shape) for family in self.table.families_on for shape in family.shapes)
+        pairs = ((family, shape) for family in self.table.enabled_families for shape in family.shapes)
         return [(family, shape) for family, shape in pairs if rule.match.allows(family, shape)]
-
-
-def joined_names(names: Iterable[str]) -> str:
-    """Returns names in alphabetical order, for a message."""
-    return ", ".join(sorted(names))
 
 
 def _effects(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
     effects = (rule.add, rule.warn, rule.deny, rule.unplaced, rule.placer)
-    if not any(effects) and rule.name not in rows.in_unless:
-        yield path, "does nothing: add `add`, `warn`, `deny`, `unplaced` or `placer`"
+    if not any(effects) and rule.name not in rows.names_in_unless:
+        yield path, messages.does_nothing("`add`, `warn`, `deny`, `unplaced` or `placer`")
     if rule.placer and rule.match.placer:
-        reason = "has no value yet when a rule with `placer` is evaluated: remove it"
-        yield (*path, "match", "placer"), reason
+        yield (*path, "match", "placer"), messages.NO_PLACER_YET
     if rule.placer and rule.unless:
-        reason = "the first rule with `placer` that matches decides: remove `unless`"
-        yield (*path, "unless"), f"has no effect in a rule with `placer`: {reason}"
+        yield (*path, "unless"), messages.UNLESS_OF_PLACER
 
 
 def _rule(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
@@ -124,29 +119,26 @@ def _rule(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
         if not any(matches(workload, (name.lstrip("!"),)) for workload in known)
     ]
     for name in unknown:
-        reason = f"unknown workload {name!r}; the known ones are {joined_names(known)}"
-        yield (*match_path, "workload"), reason
+        yield (*match_path, "workload"), messages.unknown_workload(name, messages.join_names(known))
     if not unknown and not rows.workloads(rule):
         match = replace(rule.match, role=ANY)
         roles = [role for row in rows.table.workloads if match.is_for(row) for role in row.roles]
-        reason = f"unreachable: no workload that it matches has a group {rule.match.role!r}"
-        yield (*match_path, "role"), f"{reason}{did_you_mean(rule.match.role, roles)}"
+        yield (*match_path, "role"), messages.no_group(rule.match.role, did_you_mean(rule.match.role, roles))
     is_shapeless = not any(row.takes_nodes for row in rows.workloads(rule))
     shapes = [shape for family in rows.table.families for shape in family.shapes]
-    reach = Scope(rows.workloads(rule), rows.table.families, shapes, rows.table.device_counts)
+    scope = Scope(rows.workloads(rule), rows.table.families, shapes, rows.table.device_counts)
     for name, condition in rule.match.all_conditions.items():
-        for inner_path, reason in condition.explain_unreachable(reach):
+        for inner_path, reason in condition.explain_unreachable(scope):
             yield (*match_path, to_camel(name), *inner_path), reason
     if rule.match.shape and rows.shapes(rule) and not (rule.match.candidate or is_shapeless):
-        yield (*match_path, "candidate"), "only candidates have a shape: remove `candidate`"
+        yield (*match_path, "candidate"), messages.NO_CANDIDATE
     if rule.match.candidate is False and rows.workloads(rule) and is_shapeless:
-        kinds = joined_names(row.name for row in rows.workloads(rule))
-        reason = f"unreachable: {kinds} takes no nodes, so each object is a candidate: write any"
-        yield (*match_path, "candidate"), reason
-    yield from _earlier(rows, rule, path)
+        kinds = messages.join_names(row.name for row in rows.workloads(rule))
+        yield (*match_path, "candidate"), messages.takes_no_nodes(kinds)
+    yield from _references(rows, rule, path)
 
 
-def _earlier(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
+def _references(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
     positions = rows.positions
     for key in ("needs", "unless"):
         for name in getattr(rule, key):
@@ -173,8 +165,8 @@ def _placeholders(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
         rule_names |= {f"field.{name}" for name in row.fields}
     mount, template = rule.match.mount_free, rule.match.template
     match = {"mountFree": mount.mount if mount else {}, "template": template.texts if template else []}
-    messages = {"warn": rule.warn, "deny": rule.deny, "unplaced": rule.unplaced}
-    parts = {"match": match, "add": rule.add, **messages}
+    texts = {"warn": rule.warn, "deny": rule.deny, "unplaced": rule.unplaced}
+    parts = {"match": match, "add": rule.add, **texts}
     prefixes = ("shape.", "family.", "value.")
     template_names = {*OF_UNITS, *(name for name in rule_names if name.startswith(prefixes))}
     for text_path, text in walk(parts, path):
@@ -183,11 +175,9 @@ def _placeholders(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
         for name in (*outer_names, *inner_names):
             known = template_names if text_path[2:4] == ("match", "template") else rule_names
             if name not in known:
-                add = name.startswith("value.") and f"; add {name[6:]} to values"
-                hint = (
-                    did_you_mean(name, sorted(known)) or add or f"; the known ones are {joined_names(known)}"
-                )
-                yield text_path, f"unknown placeholder $({name}){hint}"
+                add = f"; add {name[6:]} to values" if name.startswith("value.") else ""
+                hint = did_you_mean(name, sorted(known)) or add
+                yield text_path, messages.unknown_placeholder(name, known, hint)
             elif name == "shape.topologyKey":
                 # `lint._strictness` reports a shape that needs a unit and has none.
                 shapes = [
@@ -206,66 +196,51 @@ def _lists(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
         text = substitute(template_text, values)
         name = next(filter(OF_UNITS.get, placeholders_in(text)), "")
         if name and not PATTERN.fullmatch(text.removeprefix("!")):
-            reason = f"$({name}) is a list: it must be the whole value, or all text after !"
-            yield (*path, "match", "template"), f"{reason}, not a part of {template_text!r}"
+            yield (*path, "match", "template"), messages.is_list(name, template_text)
 
 
-_NEGATIVE = (
-    "{} here makes kube-scheduler 1.36 match the job's own namespace, too; use an empty namespaceSelector "
-    "and distinguish jobs by a label"
-)
-
-_OWN_LABELS = {
-    keys.JOB: "add job-label to `needs`, or the job's Pods repel each other",
-    keys.BLOCK: "add this label to the Pod, or the Pod is not in its own block",
-}
-"""What a rule must do if it selects Pods by a label of the webhook and does not set the label."""
-
-
-def _label(rule: Rule, key: str) -> tuple[str, ...] | None:
+def _label_values(rule: Rule, key: str) -> tuple[str, ...] | None:
     """Returns the values of a label that a rule matches; None if the rule matches every value."""
     return rule.match.labels.value.get(key) if rule.match.labels else None
 
 
-def _sets_label(rows: RowIndex, rule: Rule, key: str) -> bool:
+def _has_label(rows: RowIndex, rule: Rule, key: str) -> bool:
     """Returns whether all objects of a rule have a label of the webhook: the rule matches or sets it."""
-    if "" not in (_label(rule, key) or ("",)):
+    if "" not in (_label_values(rule, key) or ("",)):
         return True
     needed_rules = [rows.rules[name] for name in rule.needs if name in rows.rules]
     return key in rule.labels or (bool(needed_rules) and all(key in row.labels for row in needed_rules))
 
 
-def _is_without(rows: RowIndex, rule: Rule, key: str) -> bool:
+def _lacks_label(rows: RowIndex, rule: Rule, key: str) -> bool:
     """Returns whether a rule applies only to Pods that do not have a label of the webhook."""
     is_for_pods = all(not str(group.template) for row in rows.workloads(rule) for group in row.groups)
-    return is_for_pods and _label(rule, key) == ("",)
+    return is_for_pods and _label_values(rule, key) == ("",)
 
 
 def _fragment(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
     for node_path, node in walk(rule.add, (*path, "add")):
         if isinstance(node, dict):
             yield from _map_problems(node, node_path)
-            for key, way_out in _OWN_LABELS.items():
-                if _selects(node, key) and not (_sets_label(rows, rule, key) or _is_without(rows, rule, key)):
+            for key, way_out in messages.OWN_LABELS.items():
+                if _selects(node, key) and not (_has_label(rows, rule, key) or _lacks_label(rows, rule, key)):
                     yield node_path, f"selects by {key}: {way_out}"
     if rule.labels.get(keys.JOB, "$(job.id)") != "$(job.id)":
-        yield (*path, "add", "metadata", "labels", keys.JOB), "the value of this label must be $(job.id)"
+        yield (*path, "add", "metadata", "labels", keys.JOB), messages.OTHER_JOB_LABEL
 
 
 def _map_problems(node: Mapping[str, Json], path: Path) -> PathMessages:
     if problem := _operator_problem(node, path) or _source_problem(node, path):
         yield path, problem
-    for key in node:
-        if PATTERN.search(key):
-            yield (*path, key), "a key cannot be a placeholder: write the key itself"
+    yield from (((*path, key), messages.KEY_IS_PLACEHOLDER) for key in node if PATTERN.search(key))
     if keys.ADDED in node:
-        yield (*path, keys.ADDED), "the webhook writes its record into this annotation: remove it"
+        yield (*path, keys.ADDED), messages.RECORD
     for item in maps_at(node, ("namespaceSelector", "matchExpressions")):
         if item.get("operator") in {"NotIn", "DoesNotExist"}:
-            yield (*path, "namespaceSelector"), _NEGATIVE.format(item["operator"])
+            yield (*path, "namespaceSelector"), messages.negative_operator(item["operator"])
     terms = node.get("nodeSelectorTerms")
     if terms is not None and len(terms) != 1:
-        yield (*path, "nodeSelectorTerms"), "terms are alternatives, so a rule can add only one: merge them"
+        yield (*path, "nodeSelectorTerms"), messages.SEVERAL_TERMS
 
 
 def _operator_problem(node: Mapping[str, Json], path: Path) -> str | None:
@@ -273,28 +248,29 @@ def _operator_problem(node: Mapping[str, Json], path: Path) -> str | None:
     operator, values = node.get("operator") or "Equal", node.get("values")
     if "tolerations" in path[-2:-1]:
         if "tolerationSeconds" in node and node.get("effect") != "NoExecute":
-            return (
-                "tolerationSeconds needs the effect NoExecute: add this effect, or remove tolerationSeconds"
-            )
+            return messages.NEEDS_EFFECT
         if operator == "Exists" and node.get("value"):
-            return "operator Exists takes no value: remove the value, or use Equal"
-        reason = "a toleration without a key tolerates every taint: its operator must be Exists"
-        return None if node.get("key") or operator == "Exists" else reason
+            return messages.EXISTS_WITH_VALUE
+        return None if node.get("key") or operator == "Exists" else messages.TOLERATES_ALL
     if operator in {"In", "NotIn", "Gt", "Lt"} and not values:
-        return f"operator {operator} needs values"
+        return row_messages.needs_values(operator)
     if operator in {"Exists", "DoesNotExist"} and values:
-        return f"operator {operator} takes no values: remove the values, or use In or NotIn"
+        return messages.needless_values(operator)
     return None
 
 
 def _source_problem(node: Mapping[str, Json], path: Path) -> str | None:
     """Returns why the API server would refuse several sources of a variable or a volume."""
     if path[-2:-1] == ("env",) and node.get("value") and "valueFrom" in node:
-        return "a variable has either value or valueFrom: remove one of them"
+        return messages.VALUE_AND_SOURCE
     sources = (
         node if path[-1] == "valueFrom" else [key for key in node if path[-2] == "volumes" and key != "name"]
     )
-    return f"can have only one source, not {joined_names(sources)}: keep one" if len(sources) > 1 else None
+    return (
+        f"can have only one source, not {messages.join_names(sources)}: keep one"
+        if len(sources) > 1
+        else None
+    )
 
 
 def _selects(node: Mapping[str, Json], key: str) -> bool:

@@ -20,7 +20,8 @@ from webhook.documents import Document, DocumentError, read_documents
 from webhook.rows.placeholders import SCRIPTS, substitute
 from webhook.rows.table import Rule, Table
 from webhook.rows.workloads import Workload
-from webhook.rules.draft import Draft, concatenated, merged, unknown_rows, with_off
+from webhook.rules import messages
+from webhook.rules.draft import Draft, concatenated, merged, unknown_row_problems, with_off_text
 from webhook.rules.lint import problems_of
 from webhook.rules.problems import Problem, TableError
 from webhook.rules.schema import read, violations
@@ -31,10 +32,6 @@ NamedText = tuple[str, str | bytes]
 DEFAULT = "default"
 PLACEMENT = "packaged/placement.yaml"
 PLACEMENT_SOURCE = "packaged placement"
-EXTENDS_MISSING = (
-    "add `extends: default`: without it, this file would remove the rows of the files before it, such as "
-    "those of whole-job admission (the chart's value placement)"
-)
 
 
 @cache
@@ -66,7 +63,7 @@ def installed_draft(path: FilePath | None = None, *, placement: bool = True) -> 
 
 
 def has_placement(path: FilePath | None, *, placement: bool) -> bool:
-    """Returns whether the table below a path has the rows of whole-job admission. A directory has its own."""
+    """Returns whether the base of a table has the rows of whole-job admission. A directory has its own."""
     return placement and not (path and path.is_dir())
 
 
@@ -100,7 +97,7 @@ def placement_draft() -> Draft:
 
 
 def draft_of(texts: Sequence[NamedText], source: str, base: Draft | None = None) -> Draft:
-    """Returns the draft of a table's texts, with ``extends`` resolved and the schema checked.
+    """Returns the draft of a table's texts, merged into the table that ``extends`` names. Checks the schema.
 
     Args:
         texts: Each text is checked alone. The texts are then merged in order into the base, so that the last
@@ -112,7 +109,7 @@ def draft_of(texts: Sequence[NamedText], source: str, base: Draft | None = None)
         TableError: A text cannot be read or violates the schema. `build` finds the problems of the merged
             rows.
     """
-    if reason := _unreadable(texts):
+    if reason := _explain_unreadable(texts):
         raise TableError([Problem(source, 1, "", reason)])
     documents, problems = list[Document](), list[Problem]()
     for name, text in texts:
@@ -124,7 +121,7 @@ def draft_of(texts: Sequence[NamedText], source: str, base: Draft | None = None)
             documents.append(document)
             problems += _problems(Draft(document.value, (document,)))
     problems = problems or [
-        Problem(document.source, document.line, "", EXTENDS_MISSING)
+        Problem(document.source, document.line, "", messages.EXTENDS_MISSING)
         for document in documents[1:]
         if document.value.get("extends") != DEFAULT
     ]
@@ -136,14 +133,14 @@ def draft_of(texts: Sequence[NamedText], source: str, base: Draft | None = None)
     else:
         draft = base if base and profile == DEFAULT else default_draft(profile)
     for document in documents:
-        problems += unknown_rows(draft, document)
+        problems += unknown_row_problems(draft, document)
         draft = merged(draft, document)
     if problems:
         raise TableError(problems)
     return draft
 
 
-def _unreadable(texts: Sequence[NamedText]) -> str | None:
+def _explain_unreadable(texts: Sequence[NamedText]) -> str | None:
     if not texts:
         return f"there is no rule table: no file whose name ends in {' or '.join(SUFFIXES)}"
     if sum(len(text) for _, text in texts) > MOST_BYTES:
@@ -174,7 +171,7 @@ def build(draft: Draft) -> Table:
 def _revision(raw: Mapping[str, Any]) -> str:
     """Returns a hash of everything that a table can add to a job: its rows and the init script."""
     return hashlib.sha256(
-        json.dumps([with_off(raw), initscript.text()], sort_keys=True).encode()
+        json.dumps([with_off_text(raw), initscript.text()], sort_keys=True).encode()
     ).hexdigest()[:12]
 
 
@@ -189,8 +186,7 @@ def document_of(text: str | bytes, source: str) -> Document:
     except DocumentError as error:
         raise TableError([Problem(error.source, error.line, "", error.message)]) from error
     if len(documents) != 1:
-        reason = f"a rule table must be one YAML document, and this file has {len(documents)}"
-        raise TableError([Problem(source, 1, "", reason)])
+        raise TableError([Problem(source, 1, "", messages.not_one_document(len(documents)))])
     return documents[0]
 
 
@@ -204,7 +200,7 @@ def _with_values(table: Table) -> Table:
     texts = {f"value.{name}": text for name, text in table.values.items() if text}
     texts |= dict.fromkeys(SCRIPTS, initscript.text())
 
-    def filled_rule(rule: Rule) -> Rule:
+    def fill_rule(rule: Rule) -> Rule:
         parts = {key: substitute(getattr(rule, key), texts) for key in ("add", "warn", "deny", "unplaced")}
         mount = rule.match.mount_free
         if mount:
@@ -214,12 +210,12 @@ def _with_values(table: Table) -> Table:
         match = replace(rule.match, mount_free=mount, template=template and template.fill(texts))
         return replace(rule, match=match, **parts)
 
-    def filled_workload(workload: Workload) -> Workload:
+    def fill_workload(workload: Workload) -> Workload:
         fields = {
             name: replace(row, default=substitute(row.default, texts))
             for name, row in workload.fields.items()
         }
         return replace(workload, fields=fields)
 
-    workloads = tuple(map(filled_workload, table.workloads))
-    return replace(table, workloads=workloads, rules=tuple(map(filled_rule, table.rules)))
+    workloads = tuple(map(fill_workload, table.workloads))
+    return replace(table, workloads=workloads, rules=tuple(map(fill_rule, table.rules)))

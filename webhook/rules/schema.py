@@ -3,7 +3,7 @@
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from functools import cache
 from importlib.resources import files
@@ -16,12 +16,12 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import ErrorDetails, core_schema
 
 from common.familyrows import KEY_OF_LIST
-from common.texts import did_you_mean
 from webhook.documents import read_documents
 from webhook.objects.paths import ObjectPath
 from webhook.objects.tree import Json, Path, get, shown
 from webhook.rows.conditions import Condition
 from webhook.rows.table import TableFile
+from webhook.rules import messages
 from webhook.rules.draft import ROWS
 from webhook.rules.problems import PathMessages
 
@@ -51,11 +51,11 @@ def violations(raw: Json) -> PathMessages:
     try:
         _adapter().validate_python(raw)
     except ValidationError as error:
-        yield from _explained(raw, error)
+        yield from _explain_errors(raw, error)
     rules = raw.get("rules") if isinstance(raw, dict) else ()
     for index, rule in enumerate(rules if isinstance(rules, list) else ()):
         if isinstance(rule, dict) and isinstance(rule.get("add"), dict):
-            yield from _in_fragment(rule["add"], pod_template(), ("rules", index, "add"))
+            yield from _check_node(rule["add"], pod_template(), ("rules", index, "add"))
 
 
 def read(raw: Json) -> TableFile:
@@ -77,7 +77,7 @@ def _may_lack(path: Path, key: str) -> bool:
     return path == ("candidates",) or (path[0] in ROWS and is_row and key != identifier)
 
 
-def _explained(raw: Json, violation: ValidationError) -> PathMessages:
+def _explain_errors(raw: Json, violation: ValidationError) -> PathMessages:
     """Yields the path and the message of each error of pydantic that a user should read."""
     extends = isinstance(raw, dict) and "extends" in raw
     missing_sections: list[str] = []
@@ -104,7 +104,7 @@ def _explained(raw: Json, violation: ValidationError) -> PathMessages:
     for errors in choices.values():
         highest = max(rank for rank, _, _ in errors)
         probable = [(path, message) for rank, path, message in errors if rank == highest]
-        yield probable[0][0], _either([message for _, message in probable])
+        yield probable[0][0], messages.either([message for _, message in probable])
 
 
 def _path_of(raw: Json, location: Path) -> tuple[Path, Path | None]:
@@ -122,167 +122,78 @@ def _path_of(raw: Json, location: Path) -> tuple[Path, Path | None]:
     return path, choice
 
 
-MESSAGES = {
-    "missing": "{key} is missing: add it",
-    "string_pattern_mismatch": "must be {form}, not {json}",
-    "string_too_short": "must not be empty: write a value, or remove the key",
-    "string_too_long": "must have at most {max_length} characters, not {json}",
-    "too_short": "must have {min_length} or more, not {json}",
-    "too_long": "must have {max_length} at most, not {json}",
-    "greater_than_equal": "must be {ge} or more, not {json}",
-    "less_than_equal": "must be {le} or less, not {json}",
-    "value_error": "{error}",
-    "timezone_aware": "{json} has no time zone: write it as 2026-12-31T18:00:00Z or with +01:00",
-    "datetime_from_date_parsing": "{json} is not a date with a time: write it as 2026-12-31T18:00:00Z",
-    "datetime_parsing": "{json} is not a date with a time: write it as 2026-12-31T18:00:00Z",
-}
-"""A message for each of pydantic's types of error. Pydantic's own messages do not contain the value."""
-
-FORMS = {
-    r"\S": "words that say why",
-    "multiple of": "'A to B' or 'multiple of N'",
-    "up to": "'up to N'",
-    " to ": "'A to B'",
-    "=*+": "a name without spaces, '=', '*' and '+'",
-    "~[01]": "a JSON pointer, such as /spec/replicas",
-    ")?v[": "GROUP/VERSION/Kind, such as batch/v1/Job",
-    "[-a-z0-9]*[a-z0-9]": "a name of lower case letters, digits and '-'",
-    "A-Za-z0-9_-": "a name of letters, digits, '-' and '_'",
-    "A-Za-z0-9": "a name of letters and digits that begins with a lower case letter",
-    "^!?": "the name of a namespace, which may contain '*' and begin with '!'",
-    "*?": "the name of a namespace, which may contain '*' and '?'",
-    "": "in the form that docs/reference.md describes",
-}
-"""Descriptions of the schema's patterns. A pattern has the description of the first key that it contains."""
-
-NAMES = {"int": "integer", "bool": "boolean", "list": "array", "tuple": "array"}
-"""The JSON Schema type of each pydantic type; every type that is not listed is an object."""
-
-TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
-    "object": (dict, "a map (KEY: VALUE)"),
-    "array": (list, "a list (lines that begin with -)"),
-    "string": (str, "text (in quotes)"),
-    "boolean": (bool, "true or false (without quotes)"),
-    "integer": (int, "a whole number (without quotes)"),
-    "number": ((int, float), "a number (without quotes)"),
-}
-"""The Python type of each JSON Schema type, and the name of the type in messages."""
-
-
-REMOVED_KEYS: Final = {
-    **dict.fromkeys(("instanceTypeLabel", "olderTypeLabels"), "instanceTypeLabels"),
-    "index": "number",
-    "numbers": "number: {count: ...}",
-    "parent": "function: dirname",
-    "smaller": "function: min",
-    "counted": "function: count",
-    "volume": "template: {/spec/volumes[name=NAME]/name: Exists}",
-    "continues": "number: {continues: true}",
-    "named": "a message that contains $(job.name)",
-    "replaces": "`unless` of the other rule",
-}
-"""The keys of release 0.2.0 that are removed, each with its replacement."""
-
-
 def message_of(error: ErrorDetails, path: Path) -> str:
     """Returns the message of a pydantic error at a path of a table."""
     kind, key, value, context = error["type"], error["loc"][-1:], error["input"], error.get("ctx", {})
     if kind == "unexpected_keyword_argument":
         name = str(key[0])
-        if name in REMOVED_KEYS:
-            return f"unknown key {name!r}: {REMOVED_KEYS[name]} replaces this key of 0.2.0"
-        return _unknown_key(name, _keys_at(path[:-1]))
-    if kind in MESSAGES:
+        if name in messages.REMOVED_KEYS:
+            return f"unknown key {name!r}: {messages.REMOVED_KEYS[name]} replaces this key of 0.2.0"
+        return messages.unknown_key(name, _keys_at(path[:-1]))
+    if kind in messages.VIOLATIONS:
         pattern = context.get("pattern", "")
-        text = MESSAGES[kind].format(
-            form=_form(pattern), json=shown(value), key="".join(map(str, key)), **context
-        )
+        values = {"form": messages.form(pattern), "json": shown(value), "key": "".join(map(str, key))}
+        text = messages.VIOLATIONS[kind].format(**values, **context)
         lower = value.lower() if pattern else value
         return f"{text}; did you mean {lower!r}?" if lower != value and re.search(pattern, lower) else text
     if "expected" in context:
         choices = context["expected"]
-        return _must_be_one(value, re.findall(r"'([^']+)'", choices) or [choices.lower()])
+        return messages.must_be_one(value, re.findall(r"'([^']+)'", choices) or [choices.lower()])
     if kind == "string_type" and isinstance(value, dict | list):
         for form in _schemas(path):
             if "pattern" in form:
-                return f"must be {_form(form['pattern'])}, not {shown(value)}"
-    return _must_have_type(value, [kind.removesuffix("_type")])
-
-
-def _form(pattern: str) -> str:
-    return next(words for part, words in FORMS.items() if part in pattern)
-
-
-def _must_be_one(value: Json, choices: Sequence[str]) -> str:
-    words = " or ".join(", ".join(filter(None, choices)).rsplit(", ", 1))
-    return f"must be {words}, not {shown(value)}{did_you_mean(str(value), choices)}"
-
-
-def _must_have_type(value: Json, types: Iterable[str]) -> str:
-    words = " or ".join(TYPES.get(NAMES.get(name, name), TYPES["object"])[1] for name in types)
-    return f"must be {words}, not {shown(value)}"
-
-
-def _either(messages: Iterable[str]) -> str:
-    """Returns one message for a value that matches none of several alternatives."""
-    starts, ends = zip(*(text.rpartition(", not ")[::2] for text in dict.fromkeys(messages)), strict=True)
-    if len({end.partition("; did you mean ")[0] for end in ends}) > 1 or "" in starts:
-        return " or ".join(dict.fromkeys(messages))
-    return f"{' or '.join(starts).replace(' or must be ', ' or ')}, not {max(ends, key=len)}"
+                return messages.must_be(messages.form(form["pattern"]), shown(value))
+    return messages.must_have_type(value, [kind.removesuffix("_type")])
 
 
 def refused_parts(value: Json, schema: Mapping[str, Any]) -> PathMessages:
     """Yields path and message of the parts of a value that an API server with the schema refuses."""
-    for path, message in _in_fragment(value, schema, (), strict=False):
+    for path, message in _check_node(value, schema, (), strict=False):
         if get(value, path) is not None:  # the API server removes nulls
             yield path, message
 
 
-def _in_fragment(node: Json, schema: Mapping[str, Any], path: Path, *, strict: bool = True) -> PathMessages:
+def _check_node(node: Json, schema: Mapping[str, Any], path: Path, *, strict: bool = True) -> PathMessages:
     """Yields path and message of each violation of a schema; unknown keys are violations if ``strict``."""
     if "$ref" in schema:
         definition = pod_template()["$defs"][schema["$ref"].rpartition("/")[2]]
-        yield from _in_fragment(node, definition, path, strict=strict)
-    types, known = schema.get("type", [*TYPES]), schema.get("properties", {})
+        yield from _check_node(node, definition, path, strict=strict)
+    types, known = schema.get("type", [*messages.TYPES]), schema.get("properties", {})
     types = [types] if isinstance(types, str) else types
     if not any(
-        isinstance(node, TYPES[name][0]) and isinstance(node, bool) == (name == "boolean") for name in types
+        isinstance(node, messages.TYPES[name][0]) and isinstance(node, bool) == (name == "boolean")
+        for name in types
     ):
-        yield path, _must_have_type(node, types)
+        yield path, messages.must_have_type(node, types)
     elif isinstance(node, dict):
         missing = [key for key in schema.get("required", ()) if key not in node]
-        yield from ((path, MESSAGES["missing"].format(key=key)) for key in missing)
+        yield from ((path, messages.missing(key)) for key in missing)
         for key, value in node.items():
-            yield from _in_fragment(key, schema.get("propertyNames", {}), (*path, key))
+            yield from _check_node(key, schema.get("propertyNames", {}), (*path, key))
             value_schema = known.get(key, schema.get("additionalProperties", {}))
             if value_schema is not False:
-                yield from _in_fragment(value, value_schema, (*path, key), strict=strict)
+                yield from _check_node(value, value_schema, (*path, key), strict=strict)
             elif strict:
-                yield (*path, key), _unknown_key(key, known)
+                yield (*path, key), messages.unknown_key(key, known)
     elif isinstance(node, list):
         for index, item in enumerate(node):
-            yield from _in_fragment(item, schema.get("items", {}), (*path, index), strict=strict)
+            yield from _check_node(item, schema.get("items", {}), (*path, index), strict=strict)
     else:
-        yield from ((path, message) for message in _in_scalar(node, schema))
+        yield from ((path, message) for message in _check_scalar(node, schema))
 
 
-def _in_scalar(node: Json, schema: Mapping[str, Any]) -> Iterator[str]:
+def _check_scalar(node: Json, schema: Mapping[str, Any]) -> Iterator[str]:
     schema = {**schema, **schema.get("then", {})} if isinstance(node, str) and "$(" not in node else schema
     if isinstance(node, str) and not re.search(schema.get("pattern", ""), node):
         yield f"{shown(node)} is not {schema.get('title', 'a placeholder that this field can have')}"
     elif node not in (choices := schema.get("enum", [node])):
-        yield _must_be_one(node, choices)
+        yield messages.must_be_one(node, choices)
     elif "minimum" in schema and not schema["minimum"] <= node <= schema["maximum"]:
         yield f"must be between {schema['minimum']} and {schema['maximum']}, not {node}"
 
 
-def _unknown_key(key: str, known: Iterable[str]) -> str:
-    hint = did_you_mean(key, known := sorted(known)) or f"; the known ones are {', '.join(known[:12])}"
-    return f"unknown key {key!r}{hint}"
-
-
 @cache
-def bundled() -> dict[str, Any]:
+def published_schema() -> dict[str, Any]:
     """Returns the schema of tables as one document, for editors and other tools."""
     table, pod = _adapter().json_schema(schema_generator=_DescribedSchema), pod_template()
     table["$defs"] |= pod["$defs"]
@@ -333,7 +244,7 @@ def _keys_at(path: Path) -> Iterator[str]:
 
 def _schemas(path: Path) -> list[dict[str, Any]]:
     """Returns the schemas that the published schema has for the value at a path."""
-    schemas = [bundled()]
+    schemas = [published_schema()]
     for part in path:
         parts = (form.get("items") if isinstance(part, int) else _value(form, part) for form in schemas)
         schemas = [form for schema in parts if isinstance(schema, dict) for form in forms(schema)]
@@ -346,8 +257,8 @@ def _value(form: dict[str, Any], key: str) -> Json:
 
 
 def forms(schema: dict[str, Any], root: Json = None) -> list[dict[str, Any]]:
-    """Returns a part of a schema, its definition in the root (the published schema), and its alternatives."""
-    definition = [get(root or bundled(), schema["$ref"].split("/")[1:])] if "$ref" in schema else []
+    """Returns a part of a schema, its definition and its alternatives. ``root`` has the definitions."""
+    definition = [get(root or published_schema(), schema["$ref"].split("/")[1:])] if "$ref" in schema else []
     parts = (*definition, *schema.get("anyOf", ()))
     return [schema, *(form for part in parts for form in forms(part, root))]
 

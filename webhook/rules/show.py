@@ -13,7 +13,7 @@ from webhook.objects.tree import Json
 from webhook.rows.conditions import Condition, describe_numbers, join_bar
 from webhook.rows.policies import Mode, Policy
 from webhook.rows.table import STAGES, Match, MountFree, Rule, Table
-from webhook.rules.draft import Draft, with_off
+from webhook.rules.draft import Draft, with_off_text
 
 HEAD = ("RULE", "MODE", "ROLE", "WHEN", "ADDS", "REASON", "FROM")
 
@@ -29,7 +29,7 @@ def overview(table: Table, width: int = 0) -> str:
             row.apart,
             unit.label if unit else "-",
         )
-        for family in table.families_on
+        for family in table.enabled_families
         for row in family.shapes
         for unit in [family.unit(row)]
     ]
@@ -61,7 +61,7 @@ def rows_as_yaml(draft: Draft, name: str) -> str:
     """Returns the rows with a name as YAML, each below its places in the files; empty if there is no row."""
     return "".join(
         "".join(f"# {document.source}:{document.line_of(path)}\n" for document, path in row.places)
-        + dump_yaml(with_off({section: [row]}))
+        + dump_yaml(with_off_text({section: [row]}))
         for section, row in draft.named_rows
         if row["name"] == name
     )

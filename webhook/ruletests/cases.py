@@ -21,6 +21,7 @@ from webhook.preview.sentence import JobVerdict
 from webhook.rows.written import Row
 from webhook.rules.problems import Problem, TableError
 from webhook.rules.schema import message_of
+from webhook.ruletests import messages
 
 SNAPSHOTS_SUFFIX: Final = ".snapshots.yaml"
 """The end of the name of a file with snapshots: objects, by the names of the cases."""
@@ -32,7 +33,7 @@ class CasesError(TableError):
 
 def _check_object(value: Json) -> Json:
     if not isinstance(value, dict | str) or not value:
-        raise ValueError("must be an object, or the path of its file")
+        raise ValueError(messages.NO_OBJECT)
     return value
 
 
@@ -65,7 +66,7 @@ class Expect(Row):
 
 @dataclass(frozen=True)
 class Settings(Row):
-    """The review in which an object is sent."""
+    """The namespace, operation and user in the review of an object."""
 
     namespace: str = ""
     operation: Literal["", "CREATE", "UPDATE"] = ""
@@ -128,9 +129,9 @@ def cases_of(texts: Mapping[str, bytes], folder: str) -> Sequence[Case]:
     lists = [name for name, parts in reader.files.items() if parts and isinstance(parts[0].value, list)]
     cases = [case for name in lists for case in reader.cases(name)]
     for name in reader.files.keys() - {*lists, *reader.used_files}:
-        reader.add_problem(name, (), "is not a list of cases, and no case uses it: remove it")
+        reader.add_problem(name, (), messages.UNUSED_FILE)
     if not cases and not reader.problems:
-        reader.problems.append(Problem(folder, 1, "", "the folder has no YAML file with a list of cases"))
+        reader.problems.append(Problem(folder, 1, "", messages.NO_CASES))
     if reader.problems:
         raise CasesError(reader.problems)
     return cases
@@ -156,13 +157,13 @@ class _CaseReader:
 
     def cases(self, name: str) -> Iterator[Case]:
         if len(self.files[name]) > 1:
-            self.add_problem(name, (), "a file of cases must be one YAML document, which is a list")
+            self.add_problem(name, (), messages.SEVERAL_DOCUMENTS)
         try:
             rows = _CASES.validate_json(json.dumps(self.files[name][0].value), strict=True)
         except ValidationError as error:
             for detail in error.errors(include_url=False):
                 is_unknown = detail["type"] == "unexpected_keyword_argument"
-                message = "unknown key: remove it" if is_unknown else message_of(detail, ())
+                message = messages.UNKNOWN_KEY if is_unknown else message_of(detail, ())
                 self.add_problem(name, detail["loc"], message)
             return
         for index, row in enumerate(rows):
@@ -171,20 +172,17 @@ class _CaseReader:
     def _case(self, name: str, index: int, row: CaseRow) -> Case:
         source = f"{self.folder}/{name}:{self.files[name][0].line_of((index,))}"
         if self.sources.setdefault(row.name, source) != source:
-            message = f"{row.name!r} is also the name of {self.sources[row.name]}: rename one case"
-            self.add_problem(name, (index, "name"), message)
+            self.add_problem(name, (index, "name"), messages.same_name(row.name, self.sources[row.name]))
         if row.expect == Expect():
-            self.add_problem(name, (index, "expect"), "is empty: add the expected outcome")
+            self.add_problem(name, (index, "expect"), messages.NOTHING_EXPECTED)
         obj = merged(self._object(name, (index, "object"), row.object), row.with_)
         stored = row.old_object and self._object(name, (index, "oldObject"), row.old_object)
         settings, operation = row.settings, "UPDATE" if stored else "CREATE"
         if settings.operation not in {"", operation}:
-            message = f"must be {operation}, because only an UPDATE has an oldObject"
-            self.add_problem(name, (index, "settings", "operation"), message)
+            self.add_problem(name, (index, "settings", "operation"), messages.other_operation(operation))
         namespace = namespace_of(obj, settings.namespace or "default")
         if settings.namespace not in {"", namespace}:
-            message = f"must be {namespace!r}, the namespace of the object"
-            self.add_problem(name, (index, "settings", "namespace"), message)
+            self.add_problem(name, (index, "settings", "namespace"), messages.other_namespace(namespace))
         now = row.now.timestamp() if row.now else inf
         request = Request(obj, namespace, UID, settings.username, now)
         snapshot_file = posixpath.splitext(name)[0] + SNAPSHOTS_SUFFIX
@@ -197,7 +195,7 @@ class _CaseReader:
             return value
         file = posixpath.normpath(posixpath.join(posixpath.dirname(name), value))
         if file.startswith(("../", "/")):
-            self.add_problem(name, path, f"{value} is outside of {self.folder}: copy the file there")
+            self.add_problem(name, path, f"{value} is outside of {self.folder}: copy it into this folder")
         elif file not in self.files:
             hint = did_you_mean(file, self.files)
             self.add_problem(name, path, f"there is no file {value} in {self.folder}{hint}")

@@ -42,7 +42,7 @@ def _outcome_words(table: Table, case: Case, outcome: Outcome) -> Iterator[str]:
         yield judge(run)[0]
 
 
-def _outcome(table: Table, case: Case, outcome: Outcome) -> str:
+def _check_outcome(table: Table, case: Case, outcome: Outcome) -> str:
     expected = case.expect.outcome
     # Without this check, a case whose kind is misspelt could pass, because the webhook ignores the object.
     is_known = outcome.kind is not OutcomeKind.NO_WORKLOAD
@@ -52,7 +52,7 @@ def _outcome(table: Table, case: Case, outcome: Outcome) -> str:
     return f"expected {expected or 'a kind of the table'}, got {outcome.kind}, {outcome.verdict}: {messages}"
 
 
-def _shadow(_: Table, case: Case, outcome: Outcome) -> str:
+def _check_shadow(_: Table, case: Case, outcome: Outcome) -> str:
     expected, enforced = case.expect.shadow, outcome.enforced or outcome
     if expected in {None, enforced.kind}:
         return ""
@@ -60,7 +60,7 @@ def _shadow(_: Table, case: Case, outcome: Outcome) -> str:
     return f"expected {expected} without shadow mode, got {enforced.kind}: {reason}"
 
 
-def _rules(table: Table, case: Case, outcome: Outcome) -> str:
+def _check_rules(table: Table, case: Case, outcome: Outcome) -> str:
     names = [rule.name for rule in table.rules]
     actual = {rule.name: (rule.state, rule.why) for rule in outcome.rules}
     lines = []
@@ -75,13 +75,13 @@ def _rules(table: Table, case: Case, outcome: Outcome) -> str:
     return "\n".join(lines)
 
 
-def _messages(_: Table, case: Case, outcome: Outcome) -> str:
+def _check_messages(_: Table, case: Case, outcome: Outcome) -> str:
     messages = "\n".join((*outcome.denials, *outcome.warnings)) or "nothing"
     missing = [text for text in case.expect.messages if text not in messages]
     return "\n".join(f"expected {text!r}, but the messages are: {messages}" for text in missing)
 
 
-def _patch(_: Table, case: Case, outcome: Outcome) -> str:
+def _check_patch(_: Table, case: Case, outcome: Outcome) -> str:
     actual = [
         step
         for step in comparable(list(outcome.operations))
@@ -90,7 +90,7 @@ def _patch(_: Table, case: Case, outcome: Outcome) -> str:
     return "" if case.expect.patch is None else _difference(comparable(case.expect.patch), actual)
 
 
-def _snapshot(_: Table, case: Case, outcome: Outcome) -> str:
+def _check_snapshot(_: Table, case: Case, outcome: Outcome) -> str:
     if not case.expect.snapshot:
         return ""
     if case.snapshot is None:
@@ -103,11 +103,11 @@ def _difference(expected: Json, actual: Json) -> str:
 
 
 CHECKS: Final[Mapping[str, Callable[[Table, Case, Outcome], str]]] = {
-    "outcome": _outcome,
-    "shadow": _shadow,
-    "rules": _rules,
-    "messages": _messages,
-    "patch": _patch,
-    "snapshot": _snapshot,
+    "outcome": _check_outcome,
+    "shadow": _check_shadow,
+    "rules": _check_rules,
+    "messages": _check_messages,
+    "patch": _check_patch,
+    "snapshot": _check_snapshot,
 }
 """The check for each key of `Expect`; a check returns how the outcome differs, or an empty text."""

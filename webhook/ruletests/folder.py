@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from common.files import require_regular_file
 from webhook.documents import dump_yaml
 from webhook.objects.tree import Json
+from webhook.ruletests import messages
 
 
 def read_files(folder: Path) -> Mapping[str, bytes]:
@@ -38,11 +39,10 @@ def write_snapshots(folder: Path, files: Mapping[str, Mapping[str, Json]]) -> No
     """
     for path in [path for name in map(Path, files) for path in (name, *name.parents[:-1])]:
         if (folder / path).is_symlink():
-            reason = f"is a link to {(folder / path).readlink()}: remove it, so that a file can be written"
+            reason = messages.is_link((folder / path).readlink())
             raise OSError(errno.EPERM, reason, str(folder / path))
         if path.name.startswith("."):
-            reason = "is hidden, and cases in hidden files are not read: rename it"
-            raise OSError(errno.EPERM, reason, str(folder / path))
+            raise OSError(errno.EPERM, messages.IS_HIDDEN, str(folder / path))
     for name, snapshots in files.items():
         replace_file(folder / name, dump_yaml(dict(snapshots)))
 

@@ -37,7 +37,7 @@ class Result:
 
 
 def run(table: Table, cases: Iterable[Case]) -> Sequence[Result]:
-    """Returns the results of cases, which come from the function that admission calls in the cluster."""
+    """Runs cases with the function that admission calls in the cluster, and returns the results."""
     return [_result(table, case) for case in cases]
 
 
@@ -50,8 +50,8 @@ def _result(table: Table, case: Case) -> Result:
     return Result(case, differences, fired, comparable(outcome.after))
 
 
-def outdated(results: Iterable[Result]) -> Mapping[str, Mapping[str, Json]]:
-    """Returns new content of snapshot files, by path. A case with more differences keeps its snapshot."""
+def new_snapshots(results: Iterable[Result]) -> Mapping[str, Mapping[str, Json]]:
+    """Returns new content of snapshot files, by path. A case with other differences keeps its snapshot."""
     paths = {result.case.snapshot_file for result in results if result.differences.keys() == {"snapshot"}}
     files: dict[str, dict[str, Json]] = {path: {} for path in sorted(paths)}
     for result in results:
@@ -62,7 +62,7 @@ def outdated(results: Iterable[Result]) -> Mapping[str, Mapping[str, Json]]:
     return files
 
 
-def never_fired(table: Table, results: Iterable[Result], base: Table | None) -> Sequence[str]:
+def unfired_rules(table: Table, results: Iterable[Result], base: Table | None) -> Sequence[str]:
     """Returns the names of rules that fired in no case, except rules that are off or also in the base."""
     fired = frozenset[str]().union(*(result.fired for result in results))
     base_rules = base.rules if base else ()

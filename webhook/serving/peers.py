@@ -7,10 +7,10 @@ A connection has these steps. Each step except `serving` has one deadline, which
 * serving, while the application answers. In this step the connection cannot be closed;
 * response, until the peer has read it. The next step is idle again, or the connection is closed.
 
-If there are too many connections, a connection without any answer is closed or, if all have an answer, any
-connection. Among these connections, the one whose step began first is closed. So a flood closes its own
-connections, and not those of an API server. If all connections together hold too many bytes, the connection
-with the largest product of bytes held and seconds since its step began is closed.
+If there are too many connections, the connection whose step began first is closed. Connections without any
+answer are closed before other connections. So a flood closes its own connections, and not those of an API
+server. If all connections together hold too many bytes, the connection with the largest product of bytes held
+and seconds since its step began is closed.
 """
 
 import errno

@@ -17,7 +17,7 @@ NICE = 10
 
 
 def begin(texts: TableTexts, memory: int, log: dict[str, Any]) -> None:
-    """Prepares the process to log like its parent, to end with it, and to grow by ``memory`` bytes."""
+    """Makes the process log like its parent, end with its parent, and grow by at most ``memory`` bytes."""
     logging.config.dictConfig(log)
     os.nice(NICE)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
@@ -31,7 +31,7 @@ def begin(texts: TableTexts, memory: int, log: dict[str, Any]) -> None:
 
 
 def work(seconds: float, texts: TableTexts, function: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401
-    """Returns the function's result with the table; a signal ends the process after ``seconds``.
+    """Returns the result of a function for the table in use; a signal ends the process after ``seconds``.
 
     Raises:
         TooLargeError: The work needs too much memory.

@@ -22,8 +22,8 @@ class TlsSocket:
     as long as records without data arrive.
     """
 
-    def __init__(self, sock: Any, context: ssl.SSLContext, turns: ReadCounter) -> None:  # noqa: ANN401 - gevent's
-        self._sock, self._reads = sock, turns
+    def __init__(self, sock: Any, context: ssl.SSLContext, reads: ReadCounter) -> None:  # noqa: ANN401 - gevent's
+        self._sock, self._reads = sock, reads
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._in, self._out, server_side=True)
         self.settimeout, self.shutdown, self.close = sock.settimeout, sock.shutdown, sock.close

@@ -37,7 +37,7 @@ WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 _CHECK_SECONDS = 0.25
 """Time between checks of deadlines, and between gunicorn's heartbeats."""
 _PIPELINED_PAUSE = 0.01
-"""Seconds of pause after a pipelined request, one connection at a time. API servers send no such requests."""
+"""Seconds for which a connection pauses after a pipelined request. API servers send no such requests."""
 _MOST_ACCEPTED = 16
 """Maximum number of connections that are accepted at a time, so that a flood delays no other connection."""
 
@@ -62,7 +62,7 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
     """The time of a stopping worker's last response, by ``time.monotonic()``."""
 
     def patch(self) -> None:
-        """Replaces the listening sockets by gevent's. The standard library is not patched."""
+        """Replaces the listening sockets with sockets of gevent. The standard library is not patched."""
         self.sockets = [
             socket.socket(listener.FAMILY, socket.SOCK_STREAM, fileno=listener.sock.detach())
             for listener in self.sockets
@@ -125,7 +125,7 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
             RefusedError: The body of the request is too long or chunked.
         """
         if isinstance(req.body.reader, ChunkedReader):
-            # 411 means "Length Required". The text of 501 asks for this: send a Content-Length header.
+            # 411 means "Length Required". The text of 501 asks for a Content-Length header, too.
             raise RefusedError(411, reason_of(501))
         if req.body.reader.length > self.peers.limits.body:
             raise RefusedError(413, f"a body must have at most {self.peers.limits.body} bytes")

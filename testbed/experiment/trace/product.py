@@ -16,7 +16,7 @@ from contract.place import Place, Placer
 from placement.decide.decide import Scene
 from placement.decide.plan import Admission, Memory, Tuning
 from placement.decide.topology import Topology
-from placement.observe.model import UNITS, Demand, Guarantee, Node, Pod, shared
+from placement.observe.model import UNITS, Demand, Guarantee, Node, Pod, intern
 from testbed.experiment.trace.fleet import NODES
 from testbed.experiment.trace.jobs import Job
 from testbed.plane.nodes import INSTANCE_TYPE, TRN2U
@@ -100,7 +100,7 @@ class Product:
         running = []
         for block, members in admission.job.blocks.items():
             unit = admission.blocks[block]
-            nodes = self._topology.units_by(key)[unit].nodes
+            nodes = self._topology.units_of_label(key)[unit].nodes
             for member, node in zip(members, nodes, strict=True):
                 bound_pod = replace(
                     member.pod, gates=(), demand=_demand(key, unit), admitted_at=time, started=True
@@ -157,4 +157,4 @@ def _place(workers: int, size: int) -> Place:
 @cache
 def _demand(key: str = "", unit: str = "") -> Demand:
     """Returns the demand of a Pod, which is pinned to ``unit`` unless that is empty."""
-    return shared(Demand({INSTANCE_TYPE: TRN2U} | ({key: unit} if key else {}), None, (), REQUESTS))
+    return intern(Demand({INSTANCE_TYPE: TRN2U} | ({key: unit} if key else {}), None, (), REQUESTS))

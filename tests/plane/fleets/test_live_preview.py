@@ -223,7 +223,7 @@ def test_with_only_the_right_to_create_jobs_unread_objects_are_named(live: Live,
     code, (server,), _ = asked(inside, mpijob(4), kubeconfig=person)
     (result,) = server["findings"]
     assert result["text"] == (
-        f"did nothing, {WOULD}: its registration may not be read (mutatingwebhookconfigurations)"
+        f"did nothing, {WOULD}: you may not read its registration (mutatingwebhookconfigurations)"
     )
     assert code == 1
     kinds = "mutatingwebhookconfigurations.admissionregistration.k8s.io,namespaces"

@@ -59,7 +59,7 @@ def test_the_guard_has_the_units_of_the_packaged_table(guard: Build) -> None:
         for variable in item["spec"].get("variables", ())
         if variable["name"] == "units"
     )
-    (family,) = load_default().families_on
+    (family,) = load_default().enabled_families
     sizes = {label: int(nodes) for nodes, label in re.findall(r"'(\d+) unit=([^']+)'", jobs)}
     assert sizes == {keys.HOSTNAME: 1} | {unit.label: unit.nodes for unit in family.units}
     assert units_of_pods(guard) == [set(sizes)] * 2  # in the condition, and in what is refused

@@ -177,7 +177,7 @@ def test_images_pods_and_programs_are_as_the_values_say(built: Callable[..., Bui
 def test_the_guard_has_the_units_of_the_table(built: Callable[..., Build], base: Build) -> None:
     data = one(built(table=TABLE), "ConfigMap", RULES)["data"]
     result, packaged = (
-        {unit.label for row in table.families_on for unit in row.units}
+        {unit.label for row in table.enabled_families for unit in row.units}
         for table in (load_text(data["rules.yaml"], "own"), load_default())
     )
     (before, *_) = units_of_pods(base)
@@ -191,14 +191,14 @@ def test_a_value_switches_families_on_with_the_labels_of_their_units(built: Call
     objects = built(families=labels, kinds=["jobs.v1.batch"])
     data = one(objects, "ConfigMap", RULES)["data"]
     table = load_text(data["05-families.yaml"], "families")
-    result = {family.name: family.units[0] for family in table.families_on[1:]}
+    result = {family.name: family.units[0] for family in table.enabled_families[1:]}
     assert {name: unit.label for name, unit in result.items()} == labels
     assert [(unit.nodes, unit.capacity) for unit in result.values()] == [(4, 4), (36, 36), (18, 16)]
     assert units_of_pods(objects)[0] > set(labels.values())
     spec = pod_specs(objects)["ultraserver-webhook"]
     (preferred,) = spec["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
     (selected,) = preferred["preference"]["matchExpressions"]
-    assert selected["values"] == [name for family in table.families_on for name in family.instance_types]
+    assert selected["values"] == [name for family in table.enabled_families for name in family.instance_types]
     sent = webhooks(objects)["kinds-jobs.ultraserver-webhook.io"]["matchConditions"]
     assert "|| name in ['nvidia.com/gpu']" in sent[-1]["expression"]
 
@@ -269,7 +269,7 @@ def test_on_hyperpod_the_prefixed_instance_type_is_the_first(built: Callable[...
     assert config["metadata"]["labels"]["ultraserver-webhook.io/rules"] == "true"
     assert sorted(config["data"]) == ["10-hyperpod.yaml", "30-placement.yaml", "rules.yaml"]
     table = load_texts([*config["data"].items()], "hyperpod")
-    assert table.families_on[0].instance_types[0] == "ml.trn2u.48xlarge"
+    assert table.enabled_families[0].instance_types[0] == "ml.trn2u.48xlarge"
 
 
 @pytest.mark.parametrize("values", FROM_ELSEWHERE.values(), ids=FROM_ELSEWHERE)

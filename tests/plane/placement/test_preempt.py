@@ -25,7 +25,7 @@ guarantees:
 SOON = """
 from datetime import timedelta
 from placement.decide import decide, preempt
-decide.YOUNG = preempt.YOUNG = timedelta(seconds=1)
+decide.MIN_AGE = preempt.MIN_AGE = timedelta(seconds=1)
 from placement.__main__ import main
 main()
 """

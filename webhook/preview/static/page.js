@@ -39,7 +39,7 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
-// Adds a button that copies the text above each text that users may need elsewhere.
+// Adds a button "Copy" above each text that users may need elsewhere.
 for (const block of document.querySelectorAll("pre.copy")) {
   const button = document.createElement("button");
   button.type = "button";

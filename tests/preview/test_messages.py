@@ -1,0 +1,142 @@
+"""The texts of previews; other tests compare verdicts and fields, and the facts that a text has."""
+
+from typing import Any
+
+import pytest
+
+from contract.keys import HOSTNAME
+from contract.place import Place, Placer
+from tests import texts
+from webhook.preview import messages
+from webhook.rows.families import Unit
+
+LABEL = "example.com/rack"
+RACK = Unit(label=LABEL, nodes=4, names=("rack", "racks"))
+ALONE = "shared with no other job"
+
+
+def place(workers: int, size: int, unit: str = LABEL, **more: Any) -> Place:
+    return Place(**{"placer": Placer.WHOLE_JOB, "workers": workers, "size": size, "unit": unit} | more)
+
+
+def answer(**more: Any) -> dict[str, Any]:
+    """Returns an answer of the placement program about a job that waits."""
+    waits = {"fits": False, "position": 1, "start": "2026-11-21T14:00:00Z", "now": "2026-11-21T12:00:00Z"}
+    return waits | {"exact": True} | more
+
+
+TEXTS: dict[str, list[tuple[tuple[Any, ...], dict[str, bool], str]]] = {
+    "waits_for_nodes": [
+        ((1,), {"is_group": False}, "the job waits until a node is free"),
+        ((2,), {"is_group": False}, "the job waits until both nodes are free"),
+        ((3,), {"is_group": True}, "the group waits until all 3 nodes are free"),
+    ],
+    "workers_on_nodes": [
+        ((place(1, 1), RACK, "worker"), {}, "1 worker on one node"),
+        ((place(3, 1), RACK, "Pod"), {}, "3 Pods on 3 nodes"),
+        ((place(3, 1, HOSTNAME), None, "worker"), {}, "3 workers on any 3 nodes"),
+        ((place(3, 1), RACK, "worker"), {"is_apart": True}, f"3 workers on 3 nodes, {ALONE}"),
+        (
+            (place(1, 1), RACK, "worker"),
+            {"is_apart": True},
+            f"1 worker on one rack, {ALONE}, which leaves 3 of its 4 nodes empty",
+        ),
+        ((place(4, 4), RACK, "worker"), {"is_apart": True}, f"4 workers on one rack, {ALONE}"),
+        ((place(2, 2), RACK, "worker"), {}, "2 workers on one rack, which other jobs may use too"),
+        (
+            (place(4, 2), RACK, "worker"),
+            {},
+            "4 workers in 2 equal blocks of 2, each on one rack, which other jobs may use too",
+        ),
+        (
+            (place(8, 4, placer=Placer.SCHEDULER), RACK, "worker"),
+            {},
+            "8 workers in blocks of 4, on whole units where the scheduler finds them",
+        ),
+        ((place(8, 4), RACK, "worker"), {}, "8 workers in blocks of 4 on 2 racks"),
+        ((place(8, 4), None, "worker"), {}, f"8 workers in blocks of 4 on 2 units of {LABEL}"),
+        ((place(4, 4, group="g"), None, "worker"), {}, f"each group: 4 workers on one unit of {LABEL}"),
+        (
+            (place(4, 4, group="g"), RACK, "worker"),
+            {"is_empty": True},
+            "each group, of which there is none now: 4 workers on one rack",
+        ),
+    ],
+    "fits_or_waits": [
+        (({"fits": True, "units": ["a", "b"]},), {}, "fits now on a, b"),
+        ((answer(position=None, why="why"),), {}, "cannot start: why"),
+        ((answer(),), {}, "would be first in the queue, and may start in 2 h, at 14:00 UTC"),
+        (
+            (answer(position=6, exact=False),),
+            {},
+            "would be number 6 in the queue, and may start in 2 h, at 14:00 UTC (an estimate)",
+        ),
+        ((answer(start=None),), {}, "would be first in the queue; when it may start is not known"),
+    ],
+}
+"""The texts of each function, with its values."""
+
+OPTIONS = {"workers_on_nodes": {"is_apart": False, "is_empty": False}}
+"""The options of functions that most cases have."""
+
+CONSTANTS = {
+    "ENDED": "the job has ended",
+    "NAMES_NODE": "its workers name their node themselves, so no scheduler places them",
+    "if_shadow_ended": "{}. If shadow mode ended: {}",
+    "refused_if_shadow_ended": "{}. If shadow mode ended, refused: {}",
+    "PLACE_KEPT": "the update does not change the placement",
+    "recreate_for": ("the update does not change the placement: for {} nodes, delete and recreate the job"),
+    "FIT_IS_OFF": ("this installation does not answer what fits: install the chart with the value fit: true"),
+    "NO_OLD": "the form has the part old, but a job that is not created has no stored object: remove old",
+    "unknown_kind": "no workload of the rule table has kind {!r}; did you mean {!r}?",
+    "unknown_field": "unknown field {}; did you mean {!r}?",
+    "refused_field": "the API server refuses {}: {}",
+    "not_text": "{} is not text; quote it, as in {}",
+    "pods_unknown": "its Pods are not known: {}",
+    "first_group": "these are the Pods of the first {0}; each {0} has equal Pods",
+    "NOT_ALL_AT_ONCE": "its Pods do not all exist at once: their numbers may differ from these",
+    "NO_OBJECTS": "there are no objects",
+    "MANY_PODS": (
+        "this job and the jobs before it have too many Pods: preview fewer jobs, or do not preview their Pods"
+    ),
+    "other_namespace": 'this object is for namespace "{0}", not "{1}": use --namespace={0}',
+    "TOO_LONG": "the documents have more than 1048576 bytes, the maximum: split the documents",
+    "NO_LINE_ENDS": "; curl -d removes the line ends of a file: send the file with --data-binary @FILE",
+    "other_types": "cannot answer as {}; possible types are {}",
+    "unknown_parameter": "unknown parameter {!r}; the allowed ones are {}",
+    "repeated_parameter": "parameter {} is given {} times: give it once",
+    "invalid_parameter": "parameter {} is {!r}; it must be {}",
+    "no_pods_in": "parameter pods is 'true', but format {} has no Pods: use format json",
+}
+"""The texts without values, and the templates."""
+
+
+def test_every_text_is_compared() -> None:
+    """Protects this module from a new function that it does not know."""
+    assert texts.functions(messages) == set(TEXTS)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "options", "text"), [(name, *case) for name, cases in TEXTS.items() for case in cases]
+)
+def test_the_text_of_a_function(
+    name: str, values: tuple[Any, ...], options: dict[str, bool], text: str
+) -> None:
+    assert getattr(messages, name)(*values, **OPTIONS.get(name, {}) | options) == text
+
+
+def test_what_starts_a_job_and_what_its_workers_lack_have_a_text() -> None:
+    assert messages.STARTS == {
+        "kueue": "Kueue chooses the nodes and starts the job",
+        "gang": "the PodGroup that the job names places the Pods",
+        "scheduler": "the scheduler places the Pods one by one",
+    }
+    assert messages.NO_DEVICES == {"none": "{}", "some": "some of {}", "unknown": "{} of their own"}
+
+
+def test_the_texts_without_values_and_the_templates() -> None:
+    assert texts.written(messages) == CONSTANTS
+
+
+def test_every_template_gets_its_values() -> None:
+    assert not [*texts.miscounted(messages)]

@@ -1,0 +1,232 @@
+"""The texts about rule tables; other tests compare places of problems, and the facts that a text has."""
+
+from typing import Any
+
+import pytest
+
+from contract import keys
+from tests import texts
+from webhook.rules import messages
+
+TEXTS: dict[str, list[tuple[tuple[Any, ...], str]]] = {
+    "join_names": [((["b", "a"],), "a, b")],
+    "form": [
+        (("^up to [1-9]$",), "'up to N'"),
+        (("^x$",), "in the form that docs/reference.md describes"),
+    ],
+    "unknown_key": [
+        (("ad", ["warn", "add"]), "unknown key 'ad'; did you mean 'add'?"),
+        (("zzz", ["b", "a"]), "unknown key 'zzz'; the known ones are a, b"),
+        (
+            ("zzz", "nmlkjihgfedcba"),
+            "unknown key 'zzz'; the known ones are a, b, c, d, e, f, g, h, i, j, k, l",
+        ),
+    ],
+    "must_be_one": [
+        (("audit", ["off"]), 'must be off, not "audit"'),
+        (
+            ("of", ["enforce", "shadow", "off"]),
+            "must be enforce, shadow or off, not \"of\"; did you mean 'off'?",
+        ),
+    ],
+    "must_have_type": [
+        ((3, ["string"]), "must be text (in quotes), not 3"),
+        (("x", ["int", "row"]), 'must be a whole number (without quotes) or a map (KEY: VALUE), not "x"'),
+        (
+            (3, ["bool", "list"]),
+            "must be true or false (without quotes) or a list (lines that begin with -), not 3",
+        ),
+        (("x", ["number"]), 'must be a number (without quotes), not "x"'),
+    ],
+    "either": [
+        ((["must be a, not 1", "must be b, not 1"],), "must be a or b, not 1"),
+        (
+            (["must be a, not B", "must be b, not B; did you mean 'b'?"],),
+            "must be a or b, not B; did you mean 'b'?",
+        ),
+        ((["must be a, not 1", "must be b, not 2"],), "must be a, not 1 or must be b, not 2"),
+        ((["must be a, not 1", "is empty"],), "must be a, not 1 or is empty"),
+    ],
+    "unknown_placeholder": [
+        (("a.b", ["d.e", "c.d"]), "unknown placeholder $(a.b); the known ones are c.d, d.e"),
+        (("a.b", ["a.c"], "; did you mean 'a.c'?"), "unknown placeholder $(a.b); did you mean 'a.c'?"),
+    ],
+}
+"""The texts of each function, with its values."""
+
+CONSTANTS = {
+    "missing": "{} is missing: add it",
+    "known_ones": "; the known ones are {}",
+    "EXTENDS_MISSING": (
+        "add `extends: default`: without it, this file would remove the rows of the files before it, "
+        "such as those of whole-job admission (the chart's value placement)"
+    ),
+    "not_one_document": "a rule table must be one YAML document, and this file has {}",
+    "must_be": "must be {}, not {}",
+    "does_nothing": "does nothing: add {}",
+    "same_name": "{!r} is the name of {} rows: rename one",
+    "NO_NUMBER": (
+        "has no `number`, so blocks of a larger job may straddle, and whole-job admission does not place "
+        "it: add `number`"
+    ),
+    "NOT_ONE_SOURCE": "each term needs exactly one of label, env and podName",
+    "SEVERAL_GROUPS": "is empty, so the object is a Pod, which has one group: remove the other groups",
+    "NO_PLACEHOLDER": "cannot contain a placeholder: write the text itself",
+    "takes_nodes": "{!r} is the role of pods that take nodes: use true or devices, or another role",
+    "FIRST_TYPE_IS_GLOB": "the first type must have no * or ?, because jobs that name no type get it",
+    "NO_UNIT_LABEL": "is empty: write the node label of your units",
+    "every_claim": "{!r} matches every claim of a job: name a ResourceClaimTemplate",
+    "no_config": "no shape has node config {}; the known ones are {}",
+    "no_maximum": (
+        "jobs that request more than {0} are in this family and wait forever; if other nodes of the "
+        "cluster have more, write {{atLeast: {0}, atMost: {0}}}"
+    ),
+    "few_usable": (
+        "no unit has {0} usable nodes: {1} has {2} of {3} (`usable`); use nodeConfig {2}, so that larger "
+        "jobs use several units, or remove `usable`"
+    ),
+    "NOT_ALL_NUMBERED": (
+        "whole-job admission cannot admit Pods without numbers, so they wait forever: add `numbered: "
+        "true` to `match`"
+    ),
+    "COUNTS_LAUNCHER": (
+        "`workers` counts a launcher that runs ranks, and $(job.workers) does not: use $(job.nodes)"
+    ),
+    "NO_PLACER_YET": "has no value yet when a rule with `placer` is evaluated: remove it",
+    "UNLESS_OF_PLACER": (
+        "has no effect in a rule with `placer`: the first rule with `placer` that matches decides: "
+        "remove `unless`"
+    ),
+    "NO_CANDIDATE": "only candidates have a shape: remove `candidate`",
+    "unknown_workload": "unknown workload {!r}; the known ones are {}",
+    "no_group": "unreachable: no workload of the rule has a group {!r}{}",
+    "takes_no_nodes": "unreachable: {} takes no nodes, so each object is a candidate: write any",
+    "is_list": "$({}) is a list: it must be the whole value, or all text after !, not a part of {!r}",
+    "OTHER_JOB_LABEL": "the value of this label must be $(job.id)",
+    "KEY_IS_PLACEHOLDER": "a key cannot be a placeholder: write the key itself",
+    "RECORD": "the webhook writes its record into this annotation: remove it",
+    "SEVERAL_TERMS": "terms are alternatives, so a rule can add only one: merge them",
+    "NEEDS_EFFECT": (
+        "tolerationSeconds needs the effect NoExecute: add this effect, or remove tolerationSeconds"
+    ),
+    "EXISTS_WITH_VALUE": "operator Exists takes no value: remove the value, or use Equal",
+    "TOLERATES_ALL": "a toleration without a key tolerates every taint: its operator must be Exists",
+    "VALUE_AND_SOURCE": "a variable has either value or valueFrom: remove one of them",
+    "needless_values": "operator {} takes no values: remove the values, or use In or NotIn",
+    "negative_operator": (
+        "{} here makes kube-scheduler 1.36 match the job's own namespace, too; use an empty "
+        "namespaceSelector and distinguish jobs by a label"
+    ),
+    "BY_LABEL": "matches labels, and a Pod might not have its job's labels: set them in pod templates, too",
+    "label_of_rule": "rule {} sets this label: match a label that authors of jobs set",
+    "HIDDEN_GUARANTEE": "unreachable: earlier guarantees apply to all its namespaces; move this row up",
+    "no_unit": "no family that is on has units of {!r}{}",
+    "other_unit": "must be the same in all guarantees of a family, but another row has {!r}",
+    "other_version": "is not {}, so this is not a table of release 0.2.0",
+    "NOT_ACCEPTED": "0.2.0 does not accept this value",
+    "named": (
+        "rule {} has the condition `named`, which this version does not have: remove it. A rule that "
+        "uses $(job.name) does not apply to jobs with a generateName"
+    ),
+    "single_nodes": (
+        "shape {} keeps single nodes together or apart by {}: use a nodeConfig of at least 2, or remove "
+        "`together` and `apart`"
+    ),
+    "several_labels": (
+        "shape {} has units of {} nodes by {}, and other shapes by {}: use the same label in both, or "
+        "write two families"
+    ),
+    "copied_rule": (
+        "rule {} is a copy from 30-placement.yaml, whose rules are packaged now: remove the row, or keep "
+        "only its name and the keys that you changed"
+    ),
+    "some_jobs": (
+        "rule {0} is only for some Jobs, and the workload {1} now includes Indexed Jobs: match {1}, and "
+        "add `numbered: true` if the rule is for Indexed Jobs"
+    ),
+    "no_variant": (
+        "rule {} no longer has a variant of the AWS document, which 0.2.0 applied to other jobs: use "
+        "`extends: aws-document`, or remove the row"
+    ),
+    "partly_replaced": (
+        "rule {0} replaces {1} only for some jobs: exclude these jobs in match of {1}, and remove `replaces`"
+    ),
+}
+"""The texts without values, and the templates."""
+
+TABLES: dict[str, dict[str, str]] = {
+    "VIOLATIONS": {
+        "missing": "{key} is missing: add it",
+        "string_pattern_mismatch": "must be {form}, not {json}",
+        "string_too_short": "must not be empty: write a value, or remove the key",
+        "string_too_long": "must have at most {max_length} characters, not {json}",
+        "too_short": "must have {min_length} or more, not {json}",
+        "too_long": "must have {max_length} at most, not {json}",
+        "greater_than_equal": "must be {ge} or more, not {json}",
+        "less_than_equal": "must be {le} or less, not {json}",
+        "value_error": "{error}",
+        "timezone_aware": "{json} has no time zone: write it as 2026-12-31T18:00:00Z or with +01:00",
+        "datetime_from_date_parsing": "{json} is not a date with a time: write it as 2026-12-31T18:00:00Z",
+        "datetime_parsing": "{json} is not a date with a time: write it as 2026-12-31T18:00:00Z",
+    },
+    "FORMS": {
+        r"\S": "words that say why",
+        "multiple of": "'A to B' or 'multiple of N'",
+        "up to": "'up to N'",
+        " to ": "'A to B'",
+        "=*+": "a name without spaces, '=', '*' and '+'",
+        "~[01]": "a JSON pointer, such as /spec/replicas",
+        ")?v[": "GROUP/VERSION/Kind, such as batch/v1/Job",
+        "[-a-z0-9]*[a-z0-9]": "a name of lower case letters, digits and '-'",
+        "A-Za-z0-9_-": "a name of letters, digits, '-' and '_'",
+        "A-Za-z0-9": "a name of letters and digits that begins with a lower case letter",
+        "^!?": "the name of a namespace, which may contain '*' and begin with '!'",
+        "*?": "the name of a namespace, which may contain '*' and '?'",
+        "": "in the form that docs/reference.md describes",
+    },
+    "REMOVED_KEYS": {
+        "instanceTypeLabel": "instanceTypeLabels",
+        "olderTypeLabels": "instanceTypeLabels",
+        "index": "number",
+        "numbers": "number: {count: ...}",
+        "parent": "function: dirname",
+        "smaller": "function: min",
+        "counted": "function: count",
+        "volume": "template: {/spec/volumes[name=NAME]/name: Exists}",
+        "continues": "number: {continues: true}",
+        "named": "a message that contains $(job.name)",
+        "replaces": "`unless` of the other rule",
+    },
+    "OWN_LABELS": {
+        keys.JOB: "add job-label to `needs`, or the job's Pods repel each other",
+        keys.BLOCK: "add this label to the Pod, or the Pod is not in its own block",
+    },
+}
+"""The texts by key."""
+
+
+def test_every_text_is_compared() -> None:
+    """Protects this module from a new function that it does not know."""
+    assert texts.functions(messages) == set(TEXTS)
+    tables = {name for name, value in vars(messages).items() if name.isupper() and isinstance(value, dict)}
+    assert tables == {*TABLES, "TYPES", "JSON_TYPES"}
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "text"), [(name, *case) for name, cases in TEXTS.items() for case in cases]
+)
+def test_the_text_of_a_function(name: str, values: tuple[Any, ...], text: str) -> None:
+    assert getattr(messages, name)(*values) == text
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_texts_of_a_table(name: str) -> None:
+    assert getattr(messages, name) == TABLES[name]
+
+
+def test_the_texts_without_values_and_the_templates() -> None:
+    assert texts.written(messages) == CONSTANTS
+
+
+def test_every_template_gets_its_values() -> None:
+    assert not [*texts.miscounted(messages)]
