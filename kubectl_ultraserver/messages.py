@@ -122,7 +122,7 @@ ESTIMATE: Final = (
 EXACT: Final = "START by: the latest time, if running jobs keep their time limits and no further jobs come"
 ORDER: Final = (
     "POSITION: jobs that start now, then the highest PRIORITY, then the largest (age + 10 min) / "
-    "(SHARE + 10%). The age begins at SINCE. SHARE is the part of all nodes that the namespace uses, so the "
+    "(SHARE + 10%)³. The age begins at SINCE. SHARE is the part of all nodes that the namespace uses, so the "
     "order changes when jobs start or end"
 )
 RESERVED: Final = (

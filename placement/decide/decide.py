@@ -1,7 +1,7 @@
 """Decides which jobs are admitted now, which units they get, and why other jobs wait. Pure, without a clock.
 
 Jobs that need only units that they already have come first. Then jobs are sorted by priority, and for equal
-priority by (age + 10 minutes) / (share + 0.1), where the share is the part of all nodes that the job's
+priority by (age + 10 minutes) / (share + 0.1)³, where the share is the part of all nodes that the job's
 namespace has. The first job that does not fit gets a reservation of the units that become free first. Later
 jobs are admitted to units that are not reserved, or to reserved units if these jobs end before the
 reservation begins. The demands and failures of a job do not delay jobs of other namespaces.

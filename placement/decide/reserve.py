@@ -11,9 +11,10 @@ from placement.decide.guarantee import Guarantees
 from placement.decide.jobs import Job
 from placement.observe.model import Guarantee, Holders, JobKey, is_jobless
 
-# This is added to the share of a namespace. So a job of a namespace without nodes waits about a tenth as long
-# as a job of a namespace that has nearly all nodes.
+# This is added to the share of a namespace. So the wait of a namespace with all nodes has a limit: with the
+# third power, it is 1,331 times the wait of a namespace without nodes.
 LEAST_SHARE: Final = 0.1
+SHARE_POWER: Final = 3
 # A younger job gets no reservation. So if jobs arrive together, the jobs that fit start first. This time is
 # also added to each age, so that shares matter for new jobs, too.
 MIN_AGE: Final = timedelta(minutes=10)
@@ -34,9 +35,9 @@ class Shares:
         self.by_namespace = {name: count / max(node_count, 1) for name, count in counts.items()}
 
     def urgency(self, namespace: str, age: timedelta) -> float:
-        """Returns the age of a job divided by the share of its namespace. The most urgent job comes first."""
+        """Returns the age of a job divided by a power of its namespace's share. Larger values come first."""
         share = LEAST_SHARE + self.by_namespace.get(namespace, 0.0)
-        return (max(age, timedelta()) + MIN_AGE).total_seconds() / share
+        return (max(age, timedelta()) + MIN_AGE).total_seconds() / share**SHARE_POWER
 
 
 class End(NamedTuple):

@@ -198,7 +198,7 @@ CONSTANTS = {
     "EXACT": "START by: the latest time, if running jobs keep their time limits and no further jobs come",
     "ORDER": (
         "POSITION: jobs that start now, then the highest PRIORITY, then the largest (age + 10 min) / "
-        "(SHARE + 10%). The age begins at SINCE. SHARE is the part of all nodes that the namespace uses, so "
+        "(SHARE + 10%)³. The age begins at SINCE. SHARE is the part of all nodes that the namespace uses, so "
         "the order changes when jobs start or end"
     ),
     "RESERVED": (

@@ -57,7 +57,7 @@ def test_another_team_gets_only_what_is_beyond_the_guarantee_and_learns_why_it_w
 
 def test_the_team_gets_its_units_although_another_job_has_the_reservation() -> None:
     others = running("other", *(f"n1-{place}" for place in range(4)), limit=9 * HOUR)
-    decision = ask(others, job("first", 4, age=9 * HOUR), job("own", 8, **VISION))
+    decision = ask(others, job("first", 4, age=720 * HOUR), job("own", 8, **VISION))
     assert list(placed(decision)) == ["vision-a/own"]
     assert decision.cluster.reservations
     assert decision.cluster.reservations[0].units == ("us-01",)
@@ -161,7 +161,7 @@ def on_racks(*pods: Iterable[Pod], guarantees: tuple[Guarantee, ...], racks: boo
 @pytest.mark.parametrize("racks", [True, False])
 def test_a_guarantee_of_one_family_means_nothing_to_jobs_of_another(*, racks: bool) -> None:
     others = running("other", *(f"n1-{place}" for place in range(4)), limit=9 * HOUR)
-    first, own = job("first", 12, age=9 * HOUR), job("own", 4, **VISION)
+    first, own = job("first", 12, age=720 * HOUR), job("own", 4, **VISION)
     decision = on_racks(others, first, own, guarantees=(Guarantee(("vision-*",), RACK, 2),), racks=racks)
     assert decision.cluster.reservations
     assert decision.cluster.reservations[0].job == ("team", "team.first")
@@ -199,7 +199,7 @@ def running_on(nodes: dict[str, Node], *numbers: int) -> list[Pod]:
 def test_a_reservation_begins_when_as_many_units_are_free_as_others_are_owed_as_well() -> None:
     """Otherwise a later job would get one of these units, and the first job would wait for it."""
     nodes = servers(4)
-    decision = ask(running_on(nodes, 2, 3, 4), job("first", 8, age=9 * HOUR), job("second", 4), nodes=nodes)
+    decision = ask(running_on(nodes, 2, 3, 4), job("first", 8, age=720 * HOUR), job("second", 4), nodes=nodes)
     reservation = next(iter(decision.cluster.reservations), None)
     assert reservation is not None
     assert (reservation.units, reservation.begin) == (("us-02", "us-03"), NOW + 11 * HOUR)
@@ -314,7 +314,7 @@ def with_team_of_two(
     nodes = servers(4)
     others, own = running_on(nodes, 3, 4), running_on(nodes, 1)
     own = [replace(pod, namespace="vision-b") for pod in own]
-    waiting_jobs = job("first", 8, age=9 * HOUR), job("large", 8, age=HOUR, namespace=large)
+    waiting_jobs = job("first", 8, age=9000 * HOUR), job("large", 8, age=8 * HOUR, namespace=large)
     small_job = job("small", 4, **{**VISION, **small})
     return ask(others, own, *waiting_jobs, small_job, nodes=nodes, guarantees=guarantees)
 
@@ -337,7 +337,7 @@ def test_a_job_within_a_guarantee_has_a_reservation_although_another_job_has_the
 def test_other_teams_take_units_that_are_reserved_within_a_guarantee_last(demand: Demand, unit: str) -> None:
     nodes = servers(5)
     own = [replace(pod, namespace="vision-b") for pod in running_on(nodes, 1, 2)]
-    first = job("first", 4, age=9 * HOUR, demand=on_unit("us-05"))  # it has the reservation for all
+    first = job("first", 4, age=720 * HOUR, demand=on_unit("us-05"))  # it has the reservation for all
     large, small = job("large", 12, age=HOUR, **VISION), job("small", 4, demand=demand)
     three = (Guarantee(("vision-*",), SERVER_4, 3),)
     decision = ask(own, running_on(nodes, 5), first, large, small, nodes=nodes, guarantees=three)
@@ -359,7 +359,7 @@ def test_what_is_reserved_for_a_team_counts_whatever_label_comes_first(more: tup
     nodes = servers(6)
     own = [replace(pod, namespace="vision-b") for pod in running_on(nodes, 1, 2)]
     tiny = bound(job("tiny", 2, config=2, namespace="tiny"), on(nodes, "n5-0", "n5-1"), started=True)
-    first = job("first", 4, age=9 * HOUR, demand=on_unit("us-06"))
+    first = job("first", 4, age=720 * HOUR, demand=on_unit("us-06"))
     large, small = job("large", 12, age=HOUR, **VISION), job("small", 4, **VISION)
     teams = (*more, Guarantee(("vision-*",), SERVER_4, 3), Guarantee(("speech",), SERVER_4, 1))
     pods = [own, tiny, running_on(nodes, 6), first, large, small]

@@ -126,7 +126,7 @@ def test_one_job_has_a_reservation_and_a_job_that_has_just_come_has_none() -> No
 def test_no_job_holds_the_only_reservation_for_longer_than_a_day(age: timedelta, also: Any) -> None:
     """A tenant would select a unit that its job of years holds, and no large job of others would start."""
     endless = running(4, HOUR, 9 * 365 * DAY, **EVIL)
-    trap = old("trap", 4, age=9 * DAY, demand=on_unit("us-04"), **EVIL)
+    trap = old("trap", 4, age=90 * DAY, demand=on_unit("us-04"), **EVIL)
     busy = [running(unit, HOUR, 3 * HOUR) for unit in (2, 3)]
     decision = ask(endless, trap, *busy, old("whole", 8, age=age), job("small", 4))
     assert [each.job[1] for each in decision.cluster.reservations] == ["evil.trap", *also]
@@ -176,10 +176,10 @@ def test_a_namespace_owes_the_time_of_two_reservations_once() -> None:
 # ---- The order of jobs -------------------------------------------------------------------------------------
 
 
-def test_a_job_waits_for_a_time_in_proportion_to_what_its_namespace_has() -> None:
+def test_a_job_waits_for_a_time_in_proportion_to_the_third_power_of_its_namespaces_share() -> None:
     busy = [running(unit, HOUR, namespace="evil") for unit in (1, 2, 3)]
     mine = job("a", 4, age=20 * MINUTE)
-    for hours, first in ((4, "a"), (5, "evil/next")):
+    for hours, first in ((300, "a"), (310, "evil/next")):
         assert [*placed(ask(*busy, old("next", 4, age=hours * HOUR, **EVIL), mine))] == [first]
     # With as much as others it goes by age, and priority is before all.
     assert [
