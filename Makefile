@@ -31,14 +31,14 @@ LOCKED := $(PIP) --require-hashes --only-binary :all:
 run: .venv/.run ## Serve previews on loopback, preview a job and print the result (JOB=path.yaml, PORT=8080)
 	@test -r "$(JOB)" || { echo "the file $(JOB) cannot be read; try: make run JOB=examples/four-node.yaml" >&2; exit 1; }
 	@$(BIN)/python -c 'import socket; socket.create_server(("127.0.0.1", $(PORT))).close()' 2>/dev/null \
-	    || { echo "port $(PORT) cannot be used on 127.0.0.1; try: make run PORT=9080" >&2; exit 1; }
+	    || { echo "port $(PORT) cannot be used on 127.0.0.1; try: make run JOB=$(JOB) PORT=9080" >&2; exit 1; }
 	@$(BIN)/ultraserver-webhook serve-preview --port $(PORT) --log-level warning --log-format text & server=$$!; \
 	trap 'kill $$server 2>/dev/null; wait $$server; exit 0' INT TERM; \
 	ask() { curl --noproxy '*' --silent "$$@"; }; at=http://127.0.0.1:$(PORT); \
 	{ ask --output /dev/null --retry 20 --retry-delay 1 --retry-connrefused $$at/readyz || { echo "no answer at $$at" >&2; false; } \
 	    && ask --show-error --fail-with-body --header 'Accept: text/x-diff' --data-binary @- $$at/v1/preview < "$(JOB)"; } \
 	    || { echo; kill $$server 2>/dev/null; exit 1; }; \
-	printf '\nOpen %s in a browser. Next: make run JOB=FILE, or\ncurl --data-binary @FILE %s/v1/preview. Ctrl-C stops it.\n' $$at $$at; \
+	printf '\nOpen %s in a browser, or preview a job in another terminal with\ncurl --data-binary @FILE %s/v1/preview. Ctrl-C stops it.\n' $$at $$at; \
 	wait $$server
 
 .PHONY: coverage

@@ -176,7 +176,7 @@ def test_a_namespace_owes_the_time_of_two_reservations_once() -> None:
 # ---- The order of jobs -------------------------------------------------------------------------------------
 
 
-def test_a_job_waits_for_a_time_in_proportion_to_the_third_power_of_its_namespaces_share() -> None:
+def test_a_job_waits_longer_the_more_nodes_its_namespace_has() -> None:
     busy = [running(unit, HOUR, namespace="evil") for unit in (1, 2, 3)]
     mine = job("a", 4, age=20 * MINUTE)
     for hours, first in ((300, "a"), (310, "evil/next")):

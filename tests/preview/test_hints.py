@@ -72,6 +72,8 @@ KINDS = {
     "kubeflow.org/v2beta/MPIJob": "kubeflow.org/v2beta1/MPIJob",
     "kubeflow.org/v1/PyTorchJobs": "kubeflow.org/v1/PyTorchJob",
     "batch/v1/job": "batch/v1/Job",
+    "batch/v1/MPIJob": "kubeflow.org/v2beta1/MPIJob",
+    "v1/MPIJob": "kubeflow.org/v2beta1/MPIJob",
     **dict.fromkeys(
         ["v1/ConfigMap", "v1/PodTemplate", "batch/v1/CronJob", "batch/v1/Job", "kubeflow.org/v1/TFJob"], None
     ),

@@ -142,15 +142,16 @@ def _find_resource(job: Job) -> Iterator[Fault]:
 
 
 def _find_key(job: Job) -> Iterator[Fault]:
-    """Yields labels and annotations that resemble a key of the webhook that users may set."""
+    """Yields labels and annotations that resemble a key that users may set, or that the job should have."""
     similar_paths: list[Path] = []
     for path in () if job.is_pod else ((), *[group.path for group in job.groups]):
         metadata = map_at(job.object, (*path, "metadata"))
         for kind in ("annotations", "labels"):
             if isinstance(values := metadata.get(kind), dict) and _resembles_key(" ".join(values)):
                 similar_paths += ((*path, "metadata", kind, key) for key in filter(_resembles_key, values))
+    job_annotations = map_at(job.object, ("metadata", "annotations"))
     for field in similar_paths[:MOST_NAMES]:
-        *_, kind, key = map(str, field)
+        *template, _, kind, key = map(str, field)
         if (
             (match := _find_nearest_key(key[:100]))
             and kind == "labels"
@@ -159,6 +160,9 @@ def _find_key(job: Job) -> Iterator[Fault]:
             yield Fault(field_name(field), shown(get(job.object, field), 40), f"the annotation {match}")
         elif match and match != key:
             yield Fault(field_name(field), shown(get(job.object, field), 40), match)
+        elif match and template and kind == "annotations" and key not in job_annotations:
+            value = shown(get(job.object, field), 40)
+            yield Fault(field_name(field), value, f"{key} in the metadata of the job")
 
 
 def _resembles_key(text: str) -> bool:

@@ -58,10 +58,12 @@ def find_hints(table: Table, obj: Json) -> Iterator[tuple[Path, str]]:
         return
     kind = kind_of(obj)
     if not (rows := table.workloads_of(kind)):
-        name = kind.rpartition("/")[2]
-        kinds = {known for row in table.workloads for known in row.kinds}
-        similar_kinds = (known for known in sorted(kinds) if nearest(name, (known.rpartition("/")[2],)))
-        if similar := nearest(kind, tuple(similar_kinds)):
+        version, _, name = kind.rpartition("/")
+        kinds = sorted({known for row in table.workloads for known in row.kinds})
+        similar_kinds = tuple(known for known in kinds if nearest(name, (known.rpartition("/")[2],)))
+        # Only Kubernetes' own API groups have no dot, and none of them has a kind of an operator.
+        same_kinds = (known for known in similar_kinds if "." not in version and known.endswith(f"/{name}"))
+        if similar := nearest(kind, similar_kinds) or max(same_kinds, default=None):
             yield ("kind",), messages.unknown_kind(kind, similar)
             rows = table.workloads_of(similar)
     if rows:
