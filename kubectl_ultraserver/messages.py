@@ -238,7 +238,8 @@ def job_stays_on_dead_nodes(nodes: Sequence[str]) -> str:
 
 
 def old_lease(at: datetime, holder: str) -> str:
-    return f"does not run: its Lease was last renewed at {at:%H:%M:%S} UTC by {holder or 'no holder'}"
+    by_holder = f" by {holder}" if holder else ", and no replica holds it"
+    return f"does not run: its Lease was last renewed at {at:%H:%M:%S} UTC{by_holder}"
 
 
 def foreign_gate(names: Sequence[str], gate: str, *, is_kueue: bool) -> str:

@@ -40,12 +40,11 @@ def main() -> int:
 
 def _serve(folder: Path, count: int, driven: int) -> None:
     with story.plane(folder, product.built(), count, say, driven) as (plane, _):
-        say(
-            f"{count} real nodes of one UltraServer, with 16 devices each; {driven or 'no'} with a DRA driver"
-        )
+        with_driver = f"; {driven} with a DRA driver" if driven else ""
+        say(f"{count} real nodes of one UltraServer, with 16 devices each{with_driver}")
         say(f"\n  export KUBECONFIG={shlex.quote(str(plane.kubeconfig))}")
         say(f"  alias kubectl={shlex.quote(str(plane.kubectl.binary))}")
-        say("\nThe product is not installed. In the repository:\n")
+        say("\nThe product is not installed: docs/install.md has the steps, or, in the repository:\n")
         say(f"  kubectl apply -f {chart.INSTALL.relative_to(chart.REPOSITORY)}")
         job = story.JOB.relative_to(story.REPOSITORY)
         note = "" if count == NODES_PER_ULTRASERVER else "  # waits: this job needs four nodes"

@@ -90,6 +90,25 @@ def test_each_kind_of_place_has_the_rule_that_set_it() -> None:
     assert {before for before, _, _ in setters.values()} == {None}
 
 
+def test_fields_of_a_template_in_a_list_have_their_rules() -> None:
+    """Before, a JobSet had one change for its whole list of templates, and no rule."""
+    template = get(mpijob(), WORKER)
+    job = {
+        "replicas": 1,
+        "template": {"spec": {"completionMode": "Indexed", "completions": 4, "template": template}},
+    }
+    obj = {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": "set"},
+        "spec": {"replicatedJobs": [{"name": "a", **job}]},
+    }
+    setters = who(load_default(), obj)
+    spec = "/spec/replicatedJobs/0/template/spec/template/spec"
+    assert setters[f"{spec}/nodeSelector/node.kubernetes.io~1instance-type"][2] == "ultraserver-nodes"
+    assert_whole(obj, explained(load_default(), obj))
+
+
 def test_the_value_before_is_the_users_and_the_last_rule_counts() -> None:
     """A field that a rule overrides has what stood there, and of two such rules the last is named."""
     row = "name: {}, onConflict: override, add: {{spec: {{hostname: {}}}}}"

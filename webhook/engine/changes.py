@@ -36,6 +36,9 @@ class _Comparison:
         if not self._is_one_change(old, new, path, key_path, rule):
             if isinstance(new, dict):
                 yield from self._compare_maps(old or {}, new, path, key_path, rule)
+            elif list_kind(path) is ListKind.VALUE:
+                for index, (old_item, item) in enumerate(zip(old, new, strict=True)):
+                    yield from self.compare(old_item, item, (*path, index), (*key_path, index), rule)
             else:
                 yield from self._compare_lists(old or [], new, path, key_path, rule)
         elif not same(old, new):
@@ -48,7 +51,8 @@ class _Comparison:
         if sum(len(str(part)) for part in path) > LONGEST_PATH:
             return True
         if isinstance(new, list) and list_kind(path) is ListKind.VALUE:
-            return True
+            # If a rule wrote below an element, the list has pod templates, such as `replicatedJobs` of a JobSet.
+            return key_path not in self._parents or not isinstance(old, list) or len(old) != len(new)
         if key_path in self._parents:
             return False
         return key_path in self._rules_by_path or (
