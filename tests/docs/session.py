@@ -44,7 +44,14 @@ ON_LOOPBACK = ("make run", "curl ")
 ON_A_CLUSTER = ("make cluster", "export KUBECONFIG=", "alias kubectl=", "kubectl ", "helm ")
 """Beginnings of commands that need a control plane: tests/plane/test_readme.py has one."""
 
-SETUP = ("python3 -m venv ", "git clone ", "docker build ", ".venv/bin/pytest", ".venv/bin/pip install")
+SETUP = (
+    "python3 -m venv ",
+    "git clone ",
+    "docker build ",
+    "docker run ",
+    ".venv/bin/pytest",
+    ".venv/bin/pip install",
+)
 """Beginnings of commands that make what a test runs in, or need what no test machine has."""
 
 MEASURES = (".venv/bin/python -m tests.bench.", ".venv/bin/python -m testbed.experiment --trace")

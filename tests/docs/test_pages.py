@@ -10,7 +10,16 @@ import yaml
 from common.tablefiles import packaged_texts
 from contract.keys import PREFIX
 from testbed import chart
-from tests.docs.blocks import REPOSITORY, Block, anchors, blocks_of, documents, text_of, without_blocks
+from tests.docs.blocks import (
+    REPOSITORY,
+    Block,
+    anchors,
+    blocks_of,
+    documents,
+    read_blocks,
+    text_of,
+    without_blocks,
+)
 from tests.docs.tables import SHAPES, WRITTEN
 from tests.helpers import load_text
 from webhook.documents import read_documents
@@ -221,6 +230,21 @@ def test_there_are_examples() -> None:
 @pytest.mark.parametrize("block", EXAMPLES, ids=lambda block: block.where)
 def test_yaml_is_read(block: Block) -> None:
     assert read_documents(block.text, block.where)
+
+
+FILES = [
+    block
+    for document in documents()
+    for block in read_blocks(document)
+    if block.file and block.language != "console"
+]
+
+
+@pytest.mark.parametrize("block", FILES, ids=lambda block: block.where)
+def test_a_file_has_its_name_in_its_first_line_because_github_does_not_show_the_info_string(
+    block: Block,
+) -> None:
+    assert block.text.startswith(f"# {block.file}\n")
 
 
 @pytest.mark.parametrize("block", TABLES, ids=lambda block: block.where)
