@@ -68,7 +68,9 @@ OTHER_CODES = {
     "waiting": """\
 ### Reasons why a job waits
 
-`kubectl ultraserver queue -o json` and the metric `waiting_jobs` have these codes under `reason`.""",
+The metric `waiting_jobs` has these codes under `reason`. `kubectl ultraserver queue -o json` and `why JOB -o
+json` have them as `reason` under `jobs`. There, the code `fits` means that enough units are free for
+the job. If you may not list all Pods and device claims, `reason` can be empty.""",
     "events": """\
 ### Reasons of Events
 
