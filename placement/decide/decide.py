@@ -34,7 +34,7 @@ from placement.decide.plan import (
 )
 from placement.decide.preempt import Preemptions, without_jobs
 from placement.decide.reasons import explain
-from placement.decide.reserve import MIN_AGE, Ends, Shares
+from placement.decide.reserve import KEEP_AGE, KEEP_TIME, MIN_AGE, Ends, Shares
 from placement.decide.topology import Topology
 from placement.messages import Reason
 from placement.observe.inventory import Inventory
@@ -150,15 +150,18 @@ class _DecisionMaker:
                 self._report_bug(job, error)
         return members, jobs
 
-    def _order(self, job: Job, shares: Shares) -> tuple[bool, int, bool, float, datetime, datetime, JobKey]:
+    def _order(self, job: Job, shares: Shares) -> tuple[bool, int, bool, bool, float, datetime, JobKey]:
         """Returns the sort key of a job: jobs that have their units first, then priority, then urgency.
 
-        A job that preempts other jobs comes before all jobs of the same priority.
+        A job that preempts other jobs, or keeps its place, comes before all jobs of the same priority. A job
+        loses its place if its age begins later, because of a failure, or if its namespace has a debt.
         """
-        age_start = self._age_start(job)
+        age_start, kept_since = self._age_start(job), self._memory.place_kept_since.get(job.key)
         urgency = shares.urgency(job.key[0], self._now - age_start)
         has_units, preempts = self._goes_first(job), self._preemptions.preempts(job)
-        return not has_units, -job.priority, not preempts, -urgency, age_start, job.created, job.key
+        is_kept = kept_since is not None and age_start <= kept_since and self._now - kept_since < KEEP_TIME
+        is_kept = is_kept and job.key[0] not in self._next_memory.age_debts
+        return not has_units, -job.priority, not preempts, not is_kept, -urgency, age_start, job.key
 
     def _age_start(self, job: Job) -> datetime:
         """Returns when the age of a job begins: from then on, the job exists and could have been admitted.
@@ -180,6 +183,7 @@ class _DecisionMaker:
         return replace(
             self._next_memory,
             reserved_since=self._reserved_since(),
+            place_kept_since=self._place_kept_since(),
             admitted_jobs=self._ends.admitted_jobs,
             exceeded_limits=self._ends.exceeded_limits,
             preemption=self._preemptions.current,
@@ -200,6 +204,21 @@ class _DecisionMaker:
             if job in still_waiting:
                 since_by_namespace[job[0]] = min(since, since_by_namespace.get(job[0], since))
         return {job: since_by_namespace.get(job[0], self._now) for job in reserved_jobs}
+
+    def _place_kept_since(self) -> dict[JobKey, datetime]:
+        """Returns, for each waiting job that keeps its place or has kept it, the time since which it does.
+
+        While a namespace has a debt, no further job of it keeps its place. Otherwise a tenant could delete
+        one job with the reservation after the other.
+        """
+        jobs = {waiting.job.key: waiting.job for waiting in self._waiting}
+        since_by_job = {key: since for key, since in self._memory.place_kept_since.items() if key in jobs}
+        for index, reservation in enumerate(self._cluster.reservations.general):
+            job = jobs.get(reservation.job) if not reservation.is_internal else None
+            is_eligible = job and (index == 0 or self._now - self._age_start(job) >= KEEP_AGE)
+            if job and is_eligible and job.key[0] not in self._next_memory.age_debts:
+                since_by_job.setdefault(job.key, self._now)
+        return since_by_job
 
     def _goes_first(self, job: Job) -> bool:
         """Returns whether a job needs only its own units, or new ones in place of units with failed nodes.

@@ -11,8 +11,8 @@ from placement.decide.guarantee import Guarantees
 from placement.decide.jobs import Job
 from placement.observe.model import Guarantee, Holders, JobKey, is_jobless
 
-# This is added to the share of a namespace. So the wait of a namespace with all nodes has a limit: with the
-# third power, it is 1,331 times the wait of a namespace without nodes.
+# This is added to the share of a namespace. So a job of a namespace with all nodes comes before a job of a
+# namespace without nodes after 1,331 times (with the third power) the time that the other job has waited.
 LEAST_SHARE: Final = 0.1
 SHARE_POWER: Final = 3
 # A younger job gets no reservation. So if jobs arrive together, the jobs that fit start first. This time is
@@ -21,6 +21,11 @@ MIN_AGE: Final = timedelta(minutes=10)
 # An older job gets a reservation although an earlier job of another namespace has one. Otherwise the earlier
 # job could hold the only reservation for ever, if it selects a unit that is never free.
 OVERDUE_AGE: Final = timedelta(days=1)
+# For this time, a job with the first reservation comes before all jobs of its priority, and so does a job of
+# this age with a further reservation. Otherwise many small jobs of namespaces without nodes could overtake a
+# large job, one after the other, and take its reserved units.
+KEEP_TIME: Final = timedelta(days=1)
+KEEP_AGE: Final = timedelta(days=2)
 # The maximum number of reservations against jobs of all namespaces.
 MOST_RESERVATIONS: Final = 4
 # After a job has exceeded its time limit, the limits of all jobs of its namespace are ignored for this time.
@@ -37,7 +42,7 @@ class Shares:
     def urgency(self, namespace: str, age: timedelta) -> float:
         """Returns the age of a job divided by a power of its namespace's share. Larger values come first."""
         share = LEAST_SHARE + self.by_namespace.get(namespace, 0.0)
-        return (max(age, timedelta()) + MIN_AGE).total_seconds() / share**SHARE_POWER
+        return max(age + MIN_AGE, timedelta()).total_seconds() / share**SHARE_POWER
 
 
 class End(NamedTuple):

@@ -98,8 +98,8 @@ def test_a_job_may_start_before_its_reservation_if_jobs_without_a_limit_end() ->
     assert starts == {"first": Start(NOW + HOUR, latest=NOW + 4 * HOUR, after=ended("r1"))}
 
 
-def test_a_job_with_a_reservation_starts_later_if_its_namespace_will_have_more_than_another() -> None:
-    """When the other namespace's job ends, that namespace has nothing, so its next job comes first."""
+def test_a_job_with_the_reservation_keeps_it_although_its_namespace_will_have_more_than_another() -> None:
+    """When the other namespace's job ends, that namespace has nothing, so its next job would come first."""
     busy = [
         running("r1", 1, HOUR, 2 * HOUR, namespace="other"),
         running("r2", 2, HOUR, 3 * HOUR),
@@ -108,8 +108,8 @@ def test_a_job_with_a_reservation_starts_later_if_its_namespace_will_have_more_t
     first = job("first", 4, age=50 * MINUTE)
     second = job("second", 4, age=40 * MINUTE, namespace="other", limit=3 * HOUR)
     starts = forecast_of(*busy, first, second)
-    assert starts["second"].at == NOW + HOUR
-    assert starts["first"] == Start(NOW + 2 * HOUR, after=ended("r2"))
+    assert starts["first"] == Start(NOW + HOUR, NOW + HOUR, after=(("other", "other.r1"),))
+    assert starts["second"].at == NOW + 2 * HOUR
 
 
 def test_jobs_without_an_end_and_too_many_ends_leave_starts_unknown() -> None:

@@ -279,7 +279,9 @@ def test_jobs_of_a_namespace_preempt_others_three_times_an_hour() -> None:
     world.pods += job("more", 4, **PROD)
     assert not world.ask().deletions
     others = replace(
-        world, pods=[*world.pods, *job("own", 4, **PROD | {"namespace": "also", "age": 2 * HOUR})]
+        world,
+        pods=[*world.pods, *job("own", 4, **PROD | {"namespace": "also", "age": 2 * HOUR})],
+        memory=replace(world.memory or MEMORY, place_kept_since={}),
     )
     assert others.ask().deletions
     world.now += HOUR
@@ -347,6 +349,7 @@ def test_another_job_of_the_name_or_a_lower_priority_keeps_no_units(change: dict
     # Without the preemption, this one is more urgent.
     old = job("old", 4, namespace="c", priority=new[0].priority, age=20 * HOUR)
     world.pods = [*(replace(pod, priority=-2) for pod in left), *new, *old]
+    world.memory = replace(world.memory or MEMORY, place_kept_since={})
     assert placed(world.ask()) == {"c/old": "us-02"}
 
 

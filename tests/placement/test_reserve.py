@@ -173,6 +173,45 @@ def test_a_namespace_owes_the_time_of_two_reservations_once() -> None:
     assert again.memory.age_debts["evil"][0] == HOUR + MINUTE
 
 
+@pytest.mark.parametrize(
+    ("after", "changes", "is_kept"),
+    [
+        (DAY - SECOND, {}, True),
+        (DAY, {}, False),
+        (HOUR, {"failed_namespaces": {"team": NOW + SECOND}}, False),
+        (HOUR, {"age_debts": {"team": (MINUTE, NOW + SECOND)}}, False),
+    ],
+)
+def test_a_job_with_the_first_reservation_comes_before_namespaces_without_nodes_for_a_day(
+    after: timedelta, changes: Any, *, is_kept: bool
+) -> None:
+    """Many small jobs would overtake a large one, one after the other, and it would never start."""
+    busy = [running(unit, 0 * HOUR, DAY + HOUR, namespace="team") for unit in (2, 3, 4)]
+    large = old("large", 8, age=2 * HOUR)
+    first = ask(*busy, large)
+    assert reserved(first).startswith("team.large")
+    memory, now = replace(first.memory, **changes), NOW + after
+    small = job("small", 4, age=20 * MINUTE - after, **EVIL)
+    decision = ask(*busy, large, small, memory=memory, now=now)
+    assert placed(decision) == ({} if is_kept else {"evil/small": "us-01"})
+    # The time is remembered, so that the job does not keep its place for another day.
+    assert decision.memory.place_kept_since == {("team", "team.large"): NOW}
+
+
+@pytest.mark.parametrize(("age", "is_kept"), [(2 * DAY, True), (2 * DAY - SECOND, False)])
+def test_a_job_with_a_further_reservation_keeps_its_place_after_two_days(
+    age: timedelta, *, is_kept: bool
+) -> None:
+    busy = [running(unit, HOUR, 3 * HOUR, namespace="team") for unit in (2, 3, 4)]
+    trap = old("trap", 4, age=9 * DAY, demand=on_unit("us-02"), **EVIL)
+    large = old("large", 8, age=age)
+    first = ask(*busy, trap, large)
+    assert [each.job[1] for each in first.cluster.reservations] == ["evil.trap", "team.large"]
+    small = job("small", 4, age=20 * MINUTE, namespace="other")
+    decision = ask(*busy, trap, large, small, memory=first.memory, now=NOW + SECOND)
+    assert placed(decision) == ({} if is_kept else {"other/small": "us-01"})
+
+
 # ---- The order of jobs -------------------------------------------------------------------------------------
 
 
