@@ -94,7 +94,10 @@ TEXTS = [
         f"the job leaves n ({MOVE}: move), but the program does not run",
     ),
     (messages.job_stays_on_dead_nodes(["n"]), "keeps the job on n, and waits for the node"),
-    (messages.old_lease(NOON, ""), "does not run: its Lease was last renewed at 12:00:00 UTC, and no replica holds it"),
+    (
+        messages.old_lease(NOON, ""),
+        "does not run: its Lease was last renewed at 12:00:00 UTC, and no replica holds it",
+    ),
     (messages.foreign_gate(["a"], "g", is_kueue=True), "a: scheduling gate g, which Kueue must remove"),
     (messages.foreign_gate(["a"], "g", is_kueue=False), "a: scheduling gate g, which its owner must remove"),
     (messages.launcher_without_node("why"), "the launcher has no node: why"),
