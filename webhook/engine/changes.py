@@ -51,7 +51,7 @@ class _Comparison:
         if sum(len(str(part)) for part in path) > LONGEST_PATH:
             return True
         if isinstance(new, list) and list_kind(path) is ListKind.VALUE:
-            # If a rule wrote below an element, the list has pod templates, such as `replicatedJobs` of a JobSet.
+            # If a rule wrote below an element, the list has pod templates, as `replicatedJobs` of a JobSet.
             return key_path not in self._parents or not isinstance(old, list) or len(old) != len(new)
         if key_path in self._parents:
             return False
