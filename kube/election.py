@@ -106,7 +106,7 @@ class Elector:
 
 
 def _now() -> str:
-    """Returns the present time in the format of the Lease's times, which no program interprets."""
+    """Returns the present time in the format of a Lease. Candidates only check whether it changes."""
     return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
 
 

@@ -38,8 +38,8 @@ Answer = tuple[int, bytes]
 class RestApi(ABC):
     """An API server. Paths are those of its REST interface, with the query.
 
-    Every method raises `ApiError` if the API server is unreachable or refuses; "Raises" lists the subclasses
-    that a caller may need to distinguish.
+    Every method raises `ApiError` if the API server is unreachable; all except `fetch` raise it, too, if the
+    API server refuses. "Raises" lists the subclasses that a caller may need to distinguish.
     """
 
     @abstractmethod

@@ -264,7 +264,8 @@ def will_admit(units: Sequence[str]) -> str:
 
 
 def could_admit(units: Sequence[str]) -> str:
-    return f"could admit the job to {_places_text(units)}, but has not: it has stalled, or decides otherwise"
+    reason = "it has stalled, or a job with a reservation keeps its place"
+    return f"could admit the job to {_places_text(units)}, but has not: {reason}"
 
 
 def not_scheduled(scheduler: str, *, is_new: bool) -> str:

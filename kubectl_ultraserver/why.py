@@ -21,7 +21,7 @@ an UltraServer."""
 def why(case: Case) -> list[Finding]:
     """Returns all findings about a job, causes before their effects as in `_EXPLANATIONS`. Pure.
 
-    The list is empty if all workers of the job have nodes and run.
+    The list is empty if all workers of the job run on the right nodes.
     """
     if end_reason := case.end_reason():
         text = messages.ended(end_reason)

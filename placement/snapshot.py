@@ -121,7 +121,7 @@ def _json_of(value: Any, rename: Callable[[str], str]) -> Any:  # noqa: ANN401 -
 
 
 def _json_of_field(value: object, field: str, rename: Callable[[str], str]) -> Any:  # noqa: ANN401 - JSON of any shape
-    """Returns a field as JSON. In some fields, names are parts of a text."""
+    """Returns a field as JSON, with names replaced by `rename`, also where a name is a part of a text."""
     item = getattr(value, field)
     match value, field:
         case Device(), "key":
@@ -134,7 +134,8 @@ def _json_of_field(value: object, field: str, rename: Callable[[str], str]) -> A
         case _ if field in NAMELESS_FIELDS:
             return _json_of(item, str)
         case Pod(), "name":
-            # The whole name is replaced, so that the order stays: `a-1-1` sorts before `a-2`.
+            # `rename` gets the whole name, which keeps the order (`a-1-1` sorts before `a-2`). Then the
+            # number is added, because people need it.
             hidden, (_, dash, number) = rename(item), item.rpartition("-")
             return f"{hidden}-{number}" if hidden != item and dash and number.isdecimal() else hidden
         case Pod(), "plan":

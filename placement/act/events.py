@@ -62,10 +62,10 @@ class Reporter:
                 written[job.key[0]] += 1
 
     def write(self, job: Job, reason: EventReason, text: str, now: datetime, kind: str = "Normal") -> bool:
-        """Writes an Event about a job, and returns whether it was written; the log has the error.
+        """Writes Events about a job. Returns false if the API server cannot store Events now.
 
-        If the API server cannot store Events, a call may last until its timeout, and no job is admitted
-        meanwhile. So after an error, no Event is written for `PAUSE`.
+        Such a call may last until its timeout, and no job is admitted meanwhile. So after an error, no Event
+        is written for `PAUSE`, except if only this Event is forbidden.
         """
         for pod in _pods_with_events(job):
             if self._silent_until is not None and now < self._silent_until:

@@ -179,7 +179,7 @@ class PassRunner:
 
         plans = {pod.uid: plan for pod, plan in admission.plans}
         pinned_pods: dict[str, Pod] = {}
-        # Not in parallel: if there are two leaders, only one can write all plans.
+        # One after the other: if two leaders write, only the faster one can write all plans.
         for first_pod, _ in admission.plans:
             pinned_pods |= self._write_pods(write_plan, [first_pod])
         gated_pods = [pinned_pods.get(member.pod.uid, member.pod) for member in job.gated_pods]
@@ -218,7 +218,7 @@ class PassRunner:
         _log.warning("%s", messages.about(display_name(deletion.job.key), deletion.why))
 
         def delete_pod(pod: Pod) -> Pod | None:
-            """Deletes a pod; a started pod only if its job leaves a failed node or is preempted."""
+            """Deletes a pod that has not started; evicts it if its job leaves its node or is preempted."""
             if preemptor and not write.is_unchanged(self.api, pod):
                 return None
             if event_reason:

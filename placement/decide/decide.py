@@ -206,17 +206,23 @@ class _DecisionMaker:
         return {job: since_by_namespace.get(job[0], self._now) for job in reserved_jobs}
 
     def _place_kept_since(self) -> dict[JobKey, datetime]:
-        """Returns, for each waiting job that keeps its place or has kept it, the time since which it does.
+        """Returns the jobs that keep their place, or have kept it for `KEEP_TIME`, each with its first time.
 
-        While a namespace has a debt, no further job of it keeps its place. Otherwise a tenant could delete
-        one job with the reservation after the other.
+        A job is forgotten when it has all its nodes, or its workers are newer than its place. In a decision
+        with a new debt or failure, no place begins: the order of this decision does not include these yet.
         """
         jobs = {waiting.job.key: waiting.job for waiting in self._waiting}
-        since_by_job = {key: since for key, since in self._memory.place_kept_since.items() if key in jobs}
+        jobs |= {admission.job.key: admission.job for admission in self._admissions}
+        since_by_job = {
+            key: since
+            for key, since in self._memory.place_kept_since.items()
+            if ((job := jobs.get(key)) and job.created <= since) or key in self._next_memory.unsettled
+        }
+        penalised = self._next_memory.age_debts.keys() | self._next_memory.failed_namespaces.keys()
         for index, reservation in enumerate(self._cluster.reservations.general):
             job = jobs.get(reservation.job) if not reservation.is_internal else None
             is_eligible = job and (index == 0 or self._now - self._age_start(job) >= KEEP_AGE)
-            if job and is_eligible and job.key[0] not in self._next_memory.age_debts:
+            if job and is_eligible and job.key[0] not in penalised:
                 since_by_job.setdefault(job.key, self._now)
         return since_by_job
 

@@ -9,6 +9,7 @@ from contract.keys import GATE
 from placement.decide.decide import Scene
 from placement.decide.plan import Admission, Decision
 from placement.decide.preempt import without_jobs
+from placement.decide.reserve import KEEP_TIME
 from placement.observe.model import JobKey, Pod, intern
 
 MOST_DECISIONS: Final = 100
@@ -46,8 +47,9 @@ def forecast(
     unknown_jobs = set(jobs)
     reserved_starts = {key: start for key, start in _reserved_starts(scene, decision) if key in unknown_jobs}
     ends = {key: end.at for key in decision.ends.admitted_jobs if (end := decision.ends.end(key))}
-    retry_times = {failure.retry_time(scene.tuning) for failure in decision.memory.failures.values()}
-    retry_times |= {scene.now + scene.tuning.bound for deletion in decision.deletions if deletion.preemptor}
+    other_times = {failure.retry_time(scene.tuning) for failure in decision.memory.failures.values()}
+    other_times |= {since + KEEP_TIME for since in decision.memory.place_kept_since.values()}
+    other_times |= {scene.now + scene.tuning.bound for deletion in decision.deletions if deletion.preemptor}
     ended_jobs = frozenset[JobKey]()
     for _ in range(max_decisions):
         for admission in decision.admissions:
@@ -55,7 +57,7 @@ def forecast(
                 starts[admission.job.key] = Start(scene.now, after=tuple(sorted(ended_jobs)))
                 unknown_jobs.remove(admission.job.key)
             ends[admission.job.key] = decision.ends.latest_end(admission.job) - scene.tuning.bound
-        later_times = [time for time in (*ends.values(), *retry_times) if time > scene.now]
+        later_times = [time for time in (*ends.values(), *other_times) if time > scene.now]
         if not unknown_jobs or not later_times or not goes_on():
             break
         now = min(later_times)
@@ -99,7 +101,10 @@ def _reserved_starts(scene: Scene, decision: Decision) -> Iterator[tuple[JobKey,
             continue
         jobs = decision.ends.jobs_latest_end_first(reservation.nodes, decision.cluster.holders)
         other_jobs = tuple(key for key in jobs if key != reservation.job)
-        latest = None if reservation.is_assumed or reservation.is_internal else reservation.begin
+        kept_since = decision.memory.place_kept_since.get(reservation.job)
+        is_kept = kept_since is not None and reservation.begin < kept_since + KEEP_TIME
+        is_exact = is_kept and not (reservation.is_assumed or reservation.is_internal)
+        latest = reservation.begin if is_exact else None
         yield reservation.job, Start(reservation.begin, latest, after=other_jobs[:1])
 
 

@@ -1,7 +1,8 @@
 """Reads nodes and pods of the API server, and stores only the fields that decisions need.
 
 Users and other programs write the labels and annotations of pods, so these can have any content. If a worker
-cannot be read, or if its conditions would cost too much, the pod's `fault` has the reason, and its job waits.
+cannot be read, or if its affinity would take too long to compare, the pod's `fault` has the reason, and its
+job waits.
 If a pod takes no node for a job, only few of its fields are stored, so that a large pod costs little.
 """
 
@@ -53,7 +54,7 @@ from placement.observe.model import (
 ENDED_PHASES: Final = ("Succeeded", "Failed")
 """The phases of pods that no longer use their nodes."""
 
-# The queries of two lists of pods: the pods that have not ended, and the pods of jobs that have ended.
+# The queries of two lists of pods: all pods that have not ended, and the ended pods that belong to jobs.
 LIVE_QUERY: Final = "fieldSelector=status.phase!%3DSucceeded%2Cstatus.phase!%3DFailed"
 ENDED_QUERY: Final = f"labelSelector={JOB}&fieldSelector=status.phase!%3DPending%2Cstatus.phase!%3DRunning"
 

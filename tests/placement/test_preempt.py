@@ -278,11 +278,10 @@ def test_jobs_of_a_namespace_preempt_others_three_times_an_hour() -> None:
         world.carry_out(world.ask())
     world.pods += job("more", 4, **PROD)
     assert not world.ask().deletions
-    others = replace(
-        world,
-        pods=[*world.pods, *job("own", 4, **PROD | {"namespace": "also", "age": 2 * HOUR})],
-        memory=replace(world.memory or MEMORY, place_kept_since={}),
-    )
+    also = job("own", 4, **PROD | {"namespace": "also", "age": 2 * HOUR})
+    others = replace(world, pods=[*world.pods, *also])
+    assert not replace(others).ask().deletions  # the job of the first namespace keeps its place
+    others.memory = replace(world.memory or MEMORY, place_kept_since={})
     assert others.ask().deletions
     world.now += HOUR
     assert world.ask().deletions
@@ -345,11 +344,11 @@ def test_another_job_of_the_name_or_a_lower_priority_keeps_no_units(change: dict
     world = World(2, [*full({}, {}), *own])
     world.carry_out(world.ask())
     left = [pod for pod in world.pods if pod.namespace == "team"]
+    change = {"created": world.now, **change}  # so the new job does not keep the place of the old one
     new = [replace(pod, **change | ({"uid": f"{pod.uid}+"} if "uid" in change else {})) for pod in own]
     # Without the preemption, this one is more urgent.
     old = job("old", 4, namespace="c", priority=new[0].priority, age=20 * HOUR)
     world.pods = [*(replace(pod, priority=-2) for pod in left), *new, *old]
-    world.memory = replace(world.memory or MEMORY, place_kept_since={})
     assert placed(world.ask()) == {"c/old": "us-02"}
 
 

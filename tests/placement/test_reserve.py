@@ -212,6 +212,29 @@ def test_a_job_with_a_further_reservation_keeps_its_place_after_two_days(
     assert placed(decision) == ({} if is_kept else {"other/small": "us-01"})
 
 
+def test_a_place_is_forgotten_with_its_job_and_remembered_while_the_job_gets_its_nodes() -> None:
+    """Otherwise the memory would grow, and a job whose admission is refused would have a new place."""
+    busy = [running(unit, HOUR, 3 * HOUR, namespace="team") for unit in (2, 3, 4)]
+    large = old("large", 8, age=2 * HOUR)
+    memory = ask(*busy, large).memory
+    assert memory.place_kept_since == {("team", "team.large"): NOW}
+    later = NOW + MINUTE
+    admitted = ask(*busy[:2], large, memory=memory, now=later)
+    assert placed(admitted)
+    assert admitted.memory.place_kept_since == memory.place_kept_since
+    assert ask(*busy, memory=memory, now=later).memory.place_kept_since == {}
+    new = [replace(pod, created=later) for pod in large]
+    assert ask(*busy, new, memory=memory, now=later).memory.place_kept_since == {}
+    failed = replace(memory, place_kept_since={}, failed_namespaces={"team": NOW})
+    assert ask(*busy, large, memory=failed, now=NOW + 15 * MINUTE).memory.place_kept_since == {}
+
+
+def test_a_reservation_against_the_own_namespace_gives_no_place() -> None:
+    decision = ask(*[running(unit, HOUR, namespace="team") for unit in (2, 3, 4)], old("large", 8))
+    assert decision.cluster.reservations[0].is_internal
+    assert decision.memory.place_kept_since == {}
+
+
 # ---- The order of jobs -------------------------------------------------------------------------------------
 
 

@@ -17,7 +17,7 @@ from webhook.rows.placeholders import render
 from webhook.rows.table import Rule
 
 MOST_KEYS: Final = 10
-"""Maximum number of keys that a message about two different maps names."""
+"""Maximum number of keys in a message that says that two maps differ."""
 
 
 @dataclass
@@ -28,7 +28,7 @@ class Progress:
         templates: The pod templates with all changes so far, by their path in the object.
         additions: What the rules added to each template, for the template's record.
         fired_rules: The names of the rules that fired.
-        complete_rules: The names of the rules that fired and all of whose values the templates have.
+        complete_rules: The names of the fired rules whose values are all in the templates.
         rules_by_path: The last rule that set a value, by the value's path as in `Merge.written_paths`; None
             if the request does not ask for it.
     """

@@ -131,7 +131,7 @@ def _explain_skip(rule: Rule, job: Job) -> str | None:
 
 
 def explain_unmet_needs(rule: Rule) -> str:
-    """Returns the reason for skipping a rule because no rule that it needs fired without a conflict."""
+    """Returns why a rule is skipped: each rule that it needs did not fire, or had a conflict."""
     return f"{' or '.join(rule.needs)} did not fire, or the job kept a value of its own"
 
 

@@ -182,12 +182,12 @@ def _fill(
     fills: list[tuple[int, str | int, Filler]],
     values: Mapping[str, Json],
 ) -> Json:
-    """Returns a tree that is filled in, and in which only maps and lists above placeholders are copied.
+    """Returns a tree with its placeholders filled in. Copies only the maps and lists above placeholders.
 
     ``copies`` has, for each map or list to copy, the index of its copied parent and its key in the parent.
     """
     new_nodes = [node.copy()]
-    changed_lists: dict[int, None] = {}  # the lists to which elements were added
+    changed_lists: dict[int, None] = {}  # the lists to which elements were added, or that lost one
     for parent, key in copies:
         new_nodes[parent][key] = new_node = new_nodes[parent][key].copy()
         new_nodes.append(new_node)

@@ -69,7 +69,7 @@ def workload(row: Row) -> Row:
     """Returns a workload in the present form.
 
     Raises:
-        ValueError: A removed key does not have the value that is now used in every table.
+        ValueError: The row has a removed key, with another value than the one that now always applies.
     """
     new = _without_fixed(row)
     if "fields" in row:

@@ -27,7 +27,7 @@ FAMILY_ROWS: Final[Mapping[str, AbstractSet[str]]] = {"units": {"nodes"}, "shape
 
 MAP_SECTIONS = ("values", "candidates", "deviceCounts")
 
-KEYS_OF_FIRST_RULE: AbstractSet[str] = {"placer", "devices"}
+FIRST_MATCH_KEYS: AbstractSet[str] = {"placer", "devices"}
 """Keys of rules; the first rule that fires with such a key decides."""
 
 NAMELESS_SECTIONS: Final = {"policies": True, "guarantees": False}
@@ -178,17 +178,17 @@ def merged(base: Draft, file: Document) -> Draft:
 def _merged_rows(
     base: list[Row], rows: list[Row], key: str = "name", *, new_first: bool = False
 ) -> list[Row]:
-    """Returns the base rows, each changed by the rows with its key, and the new rows, first or last."""
+    """Returns the base rows with the changes of rows with the same key, and the new rows before or after."""
     names = {row[key] for row in base}
     changes = defaultdict[str, list[Row]](list)
     new_rows: list[Row] = []
     for row in rows:
         (changes[row[key]] if row[key] in names else new_rows).append(row)
     # A row with two changes becomes two rows with the same name, which lint reports.
-    old_rows = [item for row in base for item in [_changed(row, item) for item in changes[row[key]]] or [row]]
+    kept_rows = [new for row in base for new in [_changed(row, item) for item in changes[row[key]]] or [row]]
     # If only the first row that matches is used, new rows come before the packaged rows.
-    first_rows = [row for row in new_rows if new_first or KEYS_OF_FIRST_RULE & row.keys()]
-    return first_rows + old_rows + [row for row in new_rows if row not in first_rows]
+    first_rows = [row for row in new_rows if new_first or FIRST_MATCH_KEYS & row.keys()]
+    return first_rows + kept_rows + [row for row in new_rows if row not in first_rows]
 
 
 def _changed(row: Row, change: Row) -> Row:
