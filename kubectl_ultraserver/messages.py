@@ -264,7 +264,7 @@ def will_admit(units: Sequence[str]) -> str:
 
 
 def could_admit(units: Sequence[str]) -> str:
-    reason = "it has stalled, or a job with a reservation keeps its place"
+    reason = "it has stalled, or a job with a reservation keeps its position"
     return f"could admit the job to {_places_text(units)}, but has not: {reason}"
 
 

@@ -153,10 +153,10 @@ class _DecisionMaker:
     def _order(self, job: Job, shares: Shares) -> tuple[bool, int, bool, bool, float, datetime, JobKey]:
         """Returns the sort key of a job: jobs that have their units first, then priority, then urgency.
 
-        A job that preempts other jobs, or keeps its place, comes before all jobs of the same priority. A job
-        loses its place if its age begins later, because of a failure, or if its namespace has a debt.
+        A job that preempts other jobs, or keeps its position, comes before all jobs of the same priority. It
+        loses its position if its age begins later, because of a failure, or if its namespace has a debt.
         """
-        age_start, kept_since = self._age_start(job), self._memory.place_kept_since.get(job.key)
+        age_start, kept_since = self._age_start(job), self._memory.position_kept_since.get(job.key)
         urgency = shares.urgency(job.key[0], self._now - age_start)
         has_units, preempts = self._goes_first(job), self._preemptions.preempts(job)
         is_kept = kept_since is not None and age_start <= kept_since and self._now - kept_since < KEEP_TIME
@@ -183,7 +183,7 @@ class _DecisionMaker:
         return replace(
             self._next_memory,
             reserved_since=self._reserved_since(),
-            place_kept_since=self._place_kept_since(),
+            position_kept_since=self._position_kept_since(),
             admitted_jobs=self._ends.admitted_jobs,
             exceeded_limits=self._ends.exceeded_limits,
             preemption=self._preemptions.current,
@@ -205,17 +205,17 @@ class _DecisionMaker:
                 since_by_namespace[job[0]] = min(since, since_by_namespace.get(job[0], since))
         return {job: since_by_namespace.get(job[0], self._now) for job in reserved_jobs}
 
-    def _place_kept_since(self) -> dict[JobKey, datetime]:
-        """Returns the jobs that keep their place, or have kept it for `KEEP_TIME`, each with its first time.
+    def _position_kept_since(self) -> dict[JobKey, datetime]:
+        """Returns when the waiting jobs began to keep their positions, including jobs whose time is over.
 
-        A job is forgotten when it has all its nodes, or its workers are newer than its place. In a decision
-        with a new debt or failure, no place begins: the order of this decision does not include these yet.
+        A job is forgotten when it has all its nodes, or its workers are newer than this time. While a
+        namespace has a debt or a failure, none of its jobs begins to keep its position.
         """
         jobs = {waiting.job.key: waiting.job for waiting in self._waiting}
         jobs |= {admission.job.key: admission.job for admission in self._admissions}
         since_by_job = {
             key: since
-            for key, since in self._memory.place_kept_since.items()
+            for key, since in self._memory.position_kept_since.items()
             if ((job := jobs.get(key)) and job.created <= since) or key in self._next_memory.unsettled
         }
         penalised = self._next_memory.age_debts.keys() | self._next_memory.failed_namespaces.keys()

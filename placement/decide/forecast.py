@@ -48,7 +48,7 @@ def forecast(
     reserved_starts = {key: start for key, start in _reserved_starts(scene, decision) if key in unknown_jobs}
     ends = {key: end.at for key in decision.ends.admitted_jobs if (end := decision.ends.end(key))}
     other_times = {failure.retry_time(scene.tuning) for failure in decision.memory.failures.values()}
-    other_times |= {since + KEEP_TIME for since in decision.memory.place_kept_since.values()}
+    other_times |= {since + KEEP_TIME for since in decision.memory.position_kept_since.values()}
     other_times |= {scene.now + scene.tuning.bound for deletion in decision.deletions if deletion.preemptor}
     ended_jobs = frozenset[JobKey]()
     for _ in range(max_decisions):
@@ -101,7 +101,7 @@ def _reserved_starts(scene: Scene, decision: Decision) -> Iterator[tuple[JobKey,
             continue
         jobs = decision.ends.jobs_latest_end_first(reservation.nodes, decision.cluster.holders)
         other_jobs = tuple(key for key in jobs if key != reservation.job)
-        kept_since = decision.memory.place_kept_since.get(reservation.job)
+        kept_since = decision.memory.position_kept_since.get(reservation.job)
         is_kept = kept_since is not None and reservation.begin < kept_since + KEEP_TIME
         is_exact = is_kept and not (reservation.is_assumed or reservation.is_internal)
         latest = reservation.begin if is_exact else None

@@ -140,8 +140,8 @@ class Memory:
     failures: dict[JobKey, Failure] = field(default_factory=dict)
     # The jobs that have reservations, with the time since which they, or jobs of their namespaces, have them.
     reserved_since: dict[JobKey, datetime] = field(default_factory=dict)
-    # When a job that still waits first got a reservation with which it keeps its place in the queue.
-    place_kept_since: dict[JobKey, datetime] = field(default_factory=dict)
+    # When a job that still waits first got a reservation with which it keeps its position in the queue.
+    position_kept_since: dict[JobKey, datetime] = field(default_factory=dict)
     # When each job got its units; and by namespace, when a job last exceeded its time limit.
     admitted_jobs: dict[JobKey, AdmittedJob] = field(default_factory=dict)
     exceeded_limits: dict[str, datetime] = field(default_factory=dict)

@@ -280,8 +280,8 @@ def test_jobs_of_a_namespace_preempt_others_three_times_an_hour() -> None:
     assert not world.ask().deletions
     also = job("own", 4, **PROD | {"namespace": "also", "age": 2 * HOUR})
     others = replace(world, pods=[*world.pods, *also])
-    assert not replace(others).ask().deletions  # the job of the first namespace keeps its place
-    others.memory = replace(world.memory or MEMORY, place_kept_since={})
+    assert not replace(others).ask().deletions  # the job of the first namespace keeps its position
+    others.memory = replace(world.memory or MEMORY, position_kept_since={})
     assert others.ask().deletions
     world.now += HOUR
     assert world.ask().deletions

@@ -194,12 +194,12 @@ def test_a_job_with_the_first_reservation_comes_before_namespaces_without_nodes_
     small = job("small", 4, age=20 * MINUTE - after, **EVIL)
     decision = ask(*busy, large, small, memory=memory, now=now)
     assert placed(decision) == ({} if is_kept else {"evil/small": "us-01"})
-    # The time is remembered, so that the job does not keep its place for another day.
-    assert decision.memory.place_kept_since == {("team", "team.large"): NOW}
+    # The time is remembered, so that the job does not keep its position for another day.
+    assert decision.memory.position_kept_since == {("team", "team.large"): NOW}
 
 
 @pytest.mark.parametrize(("age", "is_kept"), [(2 * DAY, True), (2 * DAY - SECOND, False)])
-def test_a_job_with_a_further_reservation_keeps_its_place_after_two_days(
+def test_a_job_with_a_further_reservation_keeps_its_position_after_two_days(
     age: timedelta, *, is_kept: bool
 ) -> None:
     busy = [running(unit, HOUR, 3 * HOUR, namespace="team") for unit in (2, 3, 4)]
@@ -212,27 +212,27 @@ def test_a_job_with_a_further_reservation_keeps_its_place_after_two_days(
     assert placed(decision) == ({} if is_kept else {"other/small": "us-01"})
 
 
-def test_a_place_is_forgotten_with_its_job_and_remembered_while_the_job_gets_its_nodes() -> None:
-    """Otherwise the memory would grow, and a job whose admission is refused would have a new place."""
+def test_a_kept_position_is_forgotten_with_its_job_and_remembered_while_the_job_gets_its_nodes() -> None:
+    """Otherwise the memory would grow, and a job whose admission is refused would have a new position."""
     busy = [running(unit, HOUR, 3 * HOUR, namespace="team") for unit in (2, 3, 4)]
     large = old("large", 8, age=2 * HOUR)
     memory = ask(*busy, large).memory
-    assert memory.place_kept_since == {("team", "team.large"): NOW}
+    assert memory.position_kept_since == {("team", "team.large"): NOW}
     later = NOW + MINUTE
     admitted = ask(*busy[:2], large, memory=memory, now=later)
     assert placed(admitted)
-    assert admitted.memory.place_kept_since == memory.place_kept_since
-    assert ask(*busy, memory=memory, now=later).memory.place_kept_since == {}
+    assert admitted.memory.position_kept_since == memory.position_kept_since
+    assert ask(*busy, memory=memory, now=later).memory.position_kept_since == {}
     new = [replace(pod, created=later) for pod in large]
-    assert ask(*busy, new, memory=memory, now=later).memory.place_kept_since == {}
-    failed = replace(memory, place_kept_since={}, failed_namespaces={"team": NOW})
-    assert ask(*busy, large, memory=failed, now=NOW + 15 * MINUTE).memory.place_kept_since == {}
+    assert ask(*busy, new, memory=memory, now=later).memory.position_kept_since == {}
+    failed = replace(memory, position_kept_since={}, failed_namespaces={"team": NOW})
+    assert ask(*busy, large, memory=failed, now=NOW + 15 * MINUTE).memory.position_kept_since == {}
 
 
-def test_a_reservation_against_the_own_namespace_gives_no_place() -> None:
+def test_a_reservation_against_the_own_namespace_gives_no_position() -> None:
     decision = ask(*[running(unit, HOUR, namespace="team") for unit in (2, 3, 4)], old("large", 8))
     assert decision.cluster.reservations[0].is_internal
-    assert decision.memory.place_kept_since == {}
+    assert decision.memory.position_kept_since == {}
 
 
 # ---- The order of jobs -------------------------------------------------------------------------------------
