@@ -91,7 +91,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a value that is misspelt": ({"optin": True}, "additional properties 'optin' not allowed"),
     "replicas and the autoscaler": ({"programs": {"serving": {"replicas": 3}}}, "/programs/serving"),
     "a guard that is neither": ({"guard": "maybe"}, "/guard"),
-    "the scheduler that there is anyway": ({"neuronScheduler": "default-scheduler"}, "leave it out"),
+    "the scheduler that there is anyway": ({"neuronScheduler": "default-scheduler"}, "leave the value out"),
     "an image's name with a tag": (
         {"image": {"serving": {"repository": "a:1"}}},
         "/image/serving/repository",
