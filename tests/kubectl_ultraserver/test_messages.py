@@ -110,7 +110,10 @@ TEXTS = [
     (messages.will_admit(["us"]), "is about to admit the job to us"),
     (
         messages.could_admit(["us"]),
-        "could admit the job to us, but has not: it has stalled, or a job with a reservation keeps its position",
+        (
+            "could admit the job to us, but has not: it has stalled, or a job with a reservation keeps its "
+            "position"
+        ),
     ),
     (messages.not_scheduled("s", is_new=True), "scheduler s has not tried to place it"),
     (messages.not_scheduled("s", is_new=False), "scheduler s has not tried to place it: is it running?"),
