@@ -220,9 +220,10 @@ class _DecisionMaker:
         }
         penalised = self._next_memory.age_debts.keys() | self._next_memory.failed_namespaces.keys()
         for index, reservation in enumerate(self._cluster.reservations.general):
-            job = jobs.get(reservation.job) if not reservation.is_internal else None
-            is_eligible = job and (index == 0 or self._now - self._age_start(job) >= KEEP_AGE)
-            if job and is_eligible and job.key[0] not in penalised:
+            job = jobs.get(reservation.job)
+            if job is None or reservation.is_internal or job.key[0] in penalised:
+                continue
+            if index == 0 or self._now - self._age_start(job) >= KEEP_AGE:
                 since_by_job.setdefault(job.key, self._now)
         return since_by_job
 

@@ -144,7 +144,3 @@ def test_the_reference_has_every_step_and_no_other() -> None:
 
 def test_the_texts_without_values_and_the_templates() -> None:
     assert texts.written(messages) == CONSTANTS
-
-
-def test_every_template_gets_its_values() -> None:
-    assert not [*texts.miscounted(messages)]

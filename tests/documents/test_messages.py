@@ -45,7 +45,3 @@ def test_the_texts_without_values_and_the_templates() -> None:
 
 def test_an_error_of_the_parser_has_a_hint() -> None:
     assert messages.PARSER_HINTS == HINTS
-
-
-def test_every_template_gets_its_values() -> None:
-    assert not [*texts.miscounted(messages)]

@@ -136,7 +136,3 @@ def test_what_starts_a_job_and_what_its_workers_lack_have_a_text() -> None:
 
 def test_the_texts_without_values_and_the_templates() -> None:
     assert texts.written(messages) == CONSTANTS
-
-
-def test_every_template_gets_its_values() -> None:
-    assert not [*texts.miscounted(messages)]

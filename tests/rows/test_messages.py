@@ -22,7 +22,3 @@ def test_every_text_is_compared() -> None:
 
 def test_the_texts_without_values_and_the_templates() -> None:
     assert texts.written(messages) == CONSTANTS
-
-
-def test_every_template_gets_its_values() -> None:
-    assert not [*texts.miscounted(messages)]

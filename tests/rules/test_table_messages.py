@@ -226,7 +226,3 @@ def test_the_texts_of_a_table(name: str) -> None:
 
 def test_the_texts_without_values_and_the_templates() -> None:
     assert texts.written(messages) == CONSTANTS
-
-
-def test_every_template_gets_its_values() -> None:
-    assert not [*texts.miscounted(messages)]
