@@ -84,7 +84,7 @@ def webhook_configuration_path(kind: str, name: str) -> str:
 
 
 def read_secret(name: str, raw: Object | None, annotation: str, *, can_sign: bool = False) -> PairSecret:
-    """Reads a Secret with any content, and the time in its ``annotation``; for ``can_sign`` see `load`."""
+    """Reads a Secret, which may be invalid, and for a valid pair the time in ``annotation``; see `load`."""
     if raw is None:
         return PairSecret(name, None, None, messages.MISSING, frozenset())
     bundle = read_bundle(file_of(raw, "ca.crt"))
@@ -125,7 +125,7 @@ def file_of(raw: Object, key: str) -> bytes:
 def changed_secret(
     stored: PairSecret, files: Mapping[str, bytes], times: Mapping[str, datetime | None]
 ) -> Object:
-    """Returns the Secret to write. All other fields stay as they were read.
+    """Returns the Secret to write, with changed files and annotations. Other fields stay as they were read.
 
     Args:
         stored: The Secret as it was read.

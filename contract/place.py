@@ -32,8 +32,8 @@ from contract import keys
 MOST_WORKERS: Final = 100_000
 """Maximum number of workers in a job. No cluster has this many nodes, so a larger number is an error."""
 
-MOST_TERMS: Final = 4
-"""Maximum number of terms in the sum of an index."""
+MOST_SUMMANDS: Final = 4
+"""Maximum number of summands in the sum of an index."""
 
 LONGEST_ANNOTATION: Final = 2000
 """Maximum length of a placement annotation. It is limited because `parse` caches the annotations."""
@@ -72,8 +72,8 @@ PLACERS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
-    """One term of an index: a pod's number from ``name``, ``labels/KEY`` or ``env/NAME``, times a factor."""
+class Summand:
+    """A summand of an index: a pod's number from ``name``, ``labels/KEY`` or ``env/NAME``, times a factor."""
 
     source: str
     factor: int = 1
@@ -82,7 +82,7 @@ class Term:
         return self.source if self.factor == 1 else f"{self.source}*{self.factor}"
 
     def value(self, pod: Mapping[str, Any]) -> int:
-        """Returns the value of the term for a pod.
+        """Returns the value of the summand for a pod.
 
         Raises:
             ContractError: The source does not exist in the pod, or is not a number.
@@ -121,13 +121,13 @@ def _find_variable(pod: Mapping[str, Any], name: str) -> object:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """Computes a pod's number among the workers of its job, from 0: the sum of the terms and the offset."""
+    """Computes a pod's number among the workers of its job, from 0: the sum of summands and offset."""
 
-    terms: tuple[Term, ...]
+    summands: tuple[Summand, ...]
     offset: int = 0
 
     def __str__(self) -> str:
-        return "+".join(map(str, [*self.terms, *([self.offset] if self.offset else [])]))
+        return "+".join(map(str, [*self.summands, *([self.offset] if self.offset else [])]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ class Place:
         """
         if self.index is None:
             return None
-        return sum(term.value(pod) for term in self.index.terms) + self.index.offset
+        return sum(summand.value(pod) for summand in self.index.summands) + self.index.offset
 
 
 @lru_cache(maxsize=1024)
@@ -232,20 +232,20 @@ def _parse_count(values: Mapping[str, Any], key: str) -> int:
 def _parse_index(text: str) -> Index:
     parts = text.split("+")
     offset = int(parts.pop()) if _NUMBER.fullmatch(parts[-1]) else 0
-    if not 1 <= len(parts) <= MOST_TERMS:
-        raise _make_error(f"index has {len(parts)} terms: it must have 1 to {MOST_TERMS}")
-    return Index(tuple(map(_parse_term, parts)), offset)
+    if not 1 <= len(parts) <= MOST_SUMMANDS:
+        raise _make_error(f"index has {len(parts)} summands: it must have 1 to {MOST_SUMMANDS}")
+    return Index(tuple(map(_parse_summand, parts)), offset)
 
 
-def _parse_term(text: str) -> Term:
+def _parse_summand(text: str) -> Summand:
     source, asterisk, factor = text.partition("*")
     is_source = source == NAME or (source.startswith((LABEL, ENV)) and not source.endswith("/"))
     if not is_source or (asterisk and not _NUMBER.fullmatch(factor)):
         raise _make_error(
-            f"index has the term {text[:50]!r}: it must be 'name', 'labels/KEY' or 'env/NAME'; '*NUMBER'"
+            f"index has the summand {text[:50]!r}: it must be 'name', 'labels/KEY' or 'env/NAME'; '*NUMBER'"
             " may follow"
         )
-    return Term(source, int(factor) if asterisk else 1)
+    return Summand(source, int(factor) if asterisk else 1)
 
 
 def _parse_label(source: str) -> str:

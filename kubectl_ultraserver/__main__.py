@@ -118,8 +118,8 @@ def why_command(lister: Lister, job: JobReference, output_format: str) -> None:
     """Explain what JOB (NAME or KIND/NAME) waits for."""
     case = lister.with_explanations(lister.job(job))
     title, findings, unseen = case.title, why(case), case.fleet.unseen
-    job_queue = _queue(lister) if case.gated_jobs else Queue("", ())
-    entries = [entry for entry in job_queue.entries if entry.job in case.gated_jobs]
+    job_queue = _queue(lister) if case.gated_job_names else Queue("", ())
+    entries = [entry for entry in job_queue.entries if entry.job in case.gated_job_names]
     if output_format == "json":
         jobs, items = map(asdict, entries), map(asdict, findings)
         _print_json({"job": title, "jobs": [*jobs], "findings": [*items], "unseen": unseen})

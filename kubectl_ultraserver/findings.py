@@ -50,25 +50,24 @@ class Finding:
 class Case:
     """A job, its pods, and the other objects that explain its state.
 
-    An attribute is an empty map if the user may not read the object.
+    An attribute is an empty map or tuple if the user may not read its objects.
 
     Attributes:
         reference: The job as the command names it.
         namespace: The job's namespace.
-        job: The job's object; empty if its kind is not in the table.
-        pods: The job's pods by name, including pods that have ended.
+        job: The job's object; empty if it was not found, for example because its kind is not in the table.
+        pods: The job's pods, sorted by name, including pods that have ended.
         fleet: The nodes and pods of the cluster.
         namespace_object: The job's Namespace.
         events: Events about the job and its pods.
         registration: The MutatingWebhookConfiguration for jobs of this kind; None if it does not exist.
         rules: The ConfigMap with the rule table; None if it does not exist.
-        answer: The preview service's answer about a job that the webhook did not change;
-            empty for other jobs.
-        no_preview_reason: Why the preview service does not answer; empty if it answers.
+        answer: The preview service's answer about the job; empty if it was not asked or did not answer.
+        no_preview_reason: Why the preview service did not answer; empty if it answered or was not asked.
         lease: The Lease of the placement program; None if it does not exist.
         workloads: Kueue's Workloads in the namespace.
         has_kueue: Whether the API server serves Kueue's API.
-        ended_workers: The workers of all jobs that have ended.
+        ended_workers: The workers, of all jobs, that have ended.
     """
 
     reference: JobReference
@@ -104,8 +103,8 @@ class Case:
         return any(ADDED in labels(obj, "annotations") or JOB in labels(obj) for obj in objects)
 
     @property
-    def gated_jobs(self) -> set[str]:
-        """The jobs with pods that wait for the placement program; a LeaderWorkerSet can have several."""
+    def gated_job_names(self) -> set[str]:
+        """The names of jobs whose pods wait for the placement program; a LeaderWorkerSet can have several."""
         return {display_name(pod.key) for raw in self.pods if (pod := read_pod(raw)) and pod.gated}
 
     @property
@@ -122,7 +121,10 @@ class Case:
 
     @cached_property
     def workers(self) -> tuple[Pod, ...]:
-        """The pods with a placement annotation or with devices, sorted by job, number and name."""
+        """The pods with a placement annotation, a problem or devices, sorted by job, number and name.
+
+        An ended pod is left out if it was replaced, or if its number is too high.
+        """
         workers: list[Pod] = []
         numbers: defaultdict[str, set[int]] = defaultdict(set)
         raw_pods = sorted(self.pods, key=_has_ended)

@@ -1,4 +1,4 @@
-"""Previews objects: with the installation's preview service, a dry run and a forecast of the placement."""
+"""Previews objects: what the preview service and a dry run show, and whether a job would start (`Fit`)."""
 
 import re
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ from placement.observe.inventory import API_PATH
 from placement.observe.model import Pod
 
 Preview = tuple[DryRun, list[Finding], Fit | None]
-"""The results for an object: the dry run, why it differs from the preview, and placement's decision."""
+"""The results for an object: the dry run, why it differs from the service's preview, and the `Fit`."""
 
 
 class UnreadableError(Exception):
@@ -39,14 +39,14 @@ class Previewer(Lister):
     def preview(
         self, source: str, data: bytes, namespace: str, *, with_fit: bool
     ) -> tuple[str, list[Preview]]:
-        """Previews the objects of a file, which must be for ``namespace`` if it is not empty.
+        """Previews the objects of a file. If ``namespace`` is not empty, no object may name another one.
 
         Returns:
-            The service's text, for people, and the results for each object. With ``with_fit``, each job has a
-            `Fit`, in which the nodes that earlier jobs of the preview get are not free.
+            The service's text, for people, and the results for each object. With ``with_fit``, each job that
+            takes whole nodes and would be stored has a `Fit`. Nodes that earlier jobs get are not free.
 
         Raises:
-            UnreadableError: The file has no objects, or cannot be read.
+            UnreadableError: The file has no objects, cannot be read, or names another namespace.
             UnavailableError: The service does not answer.
             ApiError: The API server does not answer, or refuses to list objects.
         """

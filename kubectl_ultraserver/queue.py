@@ -20,9 +20,9 @@ from placement.messages import STUCK
 from placement.observe.model import EndedWorker, JobKey
 
 MAX_SECONDS: Final = 10.0
-"""The seconds after which no further decision begins. A forecast makes up to a hundred decisions."""
+"""The seconds after which a forecast begins no further decision. It makes up to a hundred decisions."""
 FITS: Final = "fits"
-"""The reason of a job that starts with the next decision. All other reasons are values of `Reason`."""
+"""The reason of a job that starts with the next decision. Other reasons: `Reason`, or empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Entry:
 
     @property
     def start_note(self) -> str:
-        """Which jobs end when this job starts, and which earlier jobs start later."""
+        """After the end of which jobs this job starts, and ahead of which earlier jobs."""
         return messages.start_note(self.after, self.after_waiting, self.ahead)
 
 
@@ -98,21 +98,21 @@ def queue(
         fleet: The nodes and pods. If some were not listed, positions and times are not known.
         ended_workers: The workers that have ended.
         lease: The Lease of the placement program; see `why_stopped`.
-        has_time: Returns whether there is time to compute when one more job may start.
+        has_time: Returns whether there is time for another decision of the forecast.
     """
     scene, stopped_reason = scene_of(fleet, [*fleet.pods, *ended_workers]), why_stopped(lease, fleet.now)
     decision = scene.decision()
-    is_known = not (fleet.unseen or stopped_reason)
-    job_keys = [waiting.job.key for waiting in decision.waiting if is_known and waiting.reason not in STUCK]
+    times_are_known = not (fleet.unseen or stopped_reason)
+    job_keys = [each.job.key for each in decision.waiting if times_are_known and each.reason not in STUCK]
     starts = forecast(scene, decision, job_keys, goes_on=has_time)
     ran_out_of_time = len(starts) < len(job_keys) and not has_time()
-    now = Start(fleet.now, fleet.now) if is_known else None
+    immediate_start = Start(fleet.now, fleet.now) if times_are_known else None
     entries = []
     for admission in decision.admissions:
         text = messages.fits_units(join_names(admission.units))
-        entries.append(_entry(decision, admission.job, FITS, text, now))
+        entries.append(_entry(decision, admission.job, FITS, text, immediate_start))
     entries += [_waiting_entry(decision, waiting, starts) for waiting in decision.waiting]
-    if not is_known:
+    if not times_are_known:
         entries = [replace(entry, units=()) for entry in entries]
     if fleet.unseen:
         entries = [
@@ -127,9 +127,9 @@ def queue(
     waiting_jobs = {entry.job for entry in entries}
     for index, entry in enumerate(entries):
         after_waiting = tuple(job for job in entry.after if job in waiting_jobs)
-        ahead = _overtaken(entry, entries[:index])
-        entries[index] = replace(entry, after_waiting=after_waiting, ahead=ahead)
-    notes = [*_help_texts(decision)] if is_known else []
+        overtaken = _overtaken(entry, entries[:index])
+        entries[index] = replace(entry, after_waiting=after_waiting, ahead=overtaken)
+    notes = [*_help_texts(decision)] if times_are_known else []
     notes += [messages.ORDER] if len(entries) > 1 and not fleet.unseen else []
     notes += [messages.RESERVED] if any(entry.units for entry in entries) else []
     notes += [messages.AHEAD] if any(entry.ahead for entry in entries) else []
@@ -210,8 +210,8 @@ def _summary(entries: Sequence[Entry], fleet: Fleet, stopped_reason: str) -> str
         texts += [messages.fit_now(ready)] if ready else []
         if first:
             state = messages.NEXT if first is waiting[0] else messages.HAS_RESERVATION
-            if ahead := [entry for entry in waiting if first.job in entry.ahead]:
-                soonest = min(ahead, key=lambda entry: entry.start or fleet.now)
+            if overtaking := [entry for entry in waiting if first.job in entry.ahead]:
+                soonest = min(overtaking, key=lambda entry: entry.start or fleet.now)
                 start = messages.expected_start(soonest.start, soonest.latest, fleet.now)
                 texts.append(f"{soonest.job} {start}, ahead of {first.job}")
                 state = messages.FIRST if first is waiting[0] else state

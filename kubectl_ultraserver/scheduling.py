@@ -1,7 +1,7 @@
 """Explains why workers have no node: because of a scheduling gate, or because of the scheduler.
 
 This module calls the placement program's code to find why a job gets no unit. If another placer places the
-job, this module passes the job's pods without a node as if they waited for the placement program.
+job, this module gives that code the job's pods without a node as if they waited for the placement program.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -100,7 +100,7 @@ def why_stopped(lease: Object | None, now: datetime) -> str:
 
 
 def _explain_no_node(case: Case, workers: Sequence[Pod]) -> Iterator[Finding]:
-    """Yields the scheduler's reasons, and for each UltraServer the reason, which it does not report."""
+    """Yields the scheduler's reasons and, for each unit, a reason that the scheduler does not report."""
     names_by_problem = dict[tuple[messages.Code, str], list[str]]()
     for worker in workers:
         pod = case.pod_objects[worker.name]
@@ -125,7 +125,7 @@ def _explain_no_node(case: Case, workers: Sequence[Pod]) -> Iterator[Finding]:
 
 
 def _explain_units(case: Case, workers: Sequence[Pod]) -> Iterator[Finding]:
-    """Yields what a job with a placement annotation needs, and for each unit why the job does not get it."""
+    """Yields what a job needs, a reason for each unit that it does not get, or that enough units are free."""
     own_pods = [
         replace(
             pod,

@@ -146,12 +146,12 @@ def by_hand(pod: str, node: str) -> str:
 # ---- Why a job gets no units, or leaves those that it has --------------------------------------------------
 
 _UNITS: Final = {1: "free node{s}", 2: "free pair{s} of nodes", 4: "whole UltraServer{s}"}
-tried_again: Final = "{}; tried again at {:%H:%M:%S} UTC".format
+next_attempt: Final = "{}; next attempt at {:%H:%M:%S} UTC".format
 refused: Final = "the API server refused to change its pods: {}".format
 failed: Final = "admitted {} times without getting its nodes".format
 waits_for: Final = "an admission in its namespace failed: waits until {} has its nodes".format
-cannot_decide: Final = "a bug keeps the program from deciding on it; see its log: {!r}".format
-cannot_explain: Final = "the program cannot give the reason, see its log: {!r}".format
+cannot_decide: Final = "a bug keeps the program from deciding on it; see the program's log: {!r}".format
+cannot_explain: Final = "the program cannot give the reason; see the program's log: {!r}".format
 NOT_EVERY_NODE: Final = "not every worker got a node"
 MOST_NOT_READY: Final = "most nodes are not ready, so nothing is deleted"
 MOST_WERE_NOT_READY: Final = "most nodes were not ready just now, so nothing is deleted yet"
@@ -167,7 +167,7 @@ preempts: Final = "preempts {}, which has a lower priority".format
 
 
 def units(count: int, size: int, *, parts: bool = False) -> str:
-    """Returns, for example, ``2 whole UltraServers``; with ``parts``, the units are parts of larger units."""
+    """Returns, for example, ``2 whole UltraServers``; with ``parts``, ``2 free units of 4 nodes``."""
     name = _UNITS.get(0 if parts and size > 1 else size, f"free unit{{s}} of {size} nodes")
     return f"{count} {name.format(s='' if count == 1 else 's')}"
 
@@ -176,10 +176,10 @@ def needs(count: int, size: int, *, parts: bool = False) -> str:
     return f"needs {units(count, size, parts=parts)}"
 
 
-def free(count: int, reserved: int = 0, reasons: Sequence[str] = ()) -> str:
+def free(count: int, withheld: int = 0, reasons: Sequence[str] = ()) -> str:
     """Returns, for example, ``2 free, 1 of them reserved for team/train``."""
-    part = "" if reserved == count else f"{reserved} of them "
-    return f"{count} free" + (f", {part}{' or '.join(reasons)}" if reserved else "")
+    part = "" if withheld == count else f"{withheld} of them "
+    return f"{count} free" + (f", {part}{' or '.join(reasons)}" if withheld else "")
 
 
 def shortage(
@@ -198,7 +198,7 @@ def guaranteed_to_others(needs: str, teams: str, kept: int, total: int) -> str:
 
 
 def not_whole(bound: timedelta, why: str) -> str:
-    return f"admitted, but not whole within {int(bound.total_seconds())} s: {why}"
+    return f"admitted, but without all its nodes after {int(bound.total_seconds())} s: {why}"
 
 
 def leaves(moves: Sequence[tuple[str | None, str]], why: str) -> str:

@@ -346,7 +346,7 @@ def test_every_command_answers_as_installed_and_shows_the_other_case_if_it_is_as
         ]
         assert f" {mode} " in line
     whole = run("rules", "show", "-o=yaml", "-f", chart.RULES, "--without-placement")
-    assert (whole.exit_code, "--without-placement is for a file" in whole.stderr) == (2, True)
+    assert (whole.exit_code, "--without-placement does not apply to a directory" in whole.stderr) == (2, True)
 
 
 def test_show_o_yaml_loads_back_to_the_same_table(tmp_path: Path) -> None:

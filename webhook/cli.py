@@ -175,7 +175,7 @@ def preview_command(  # noqa: PLR0913 - the options of the command
     paths = (*files, *more_files) or (Path("-"),)
     try:
         table = load_installed(_table_path(rules, placement=placement), placement=placement)
-        contents = [_read(path, top) for top in paths for path in files_of(top, recursive=recursive)]
+        contents = [_read(file, path) for path in paths for file in files_of(path, recursive=recursive)]
         documents = [document for content in contents if isinstance(content, list) for document in content]
         if options["old"]:
             source, text = read_text(options["old"], options["old"])
@@ -189,8 +189,8 @@ def preview_command(  # noqa: PLR0913 - the options of the command
         )
         _stop(form, _table_error_text(error), *places)
     except (DocumentError, OSError) as error:
-        _stop(form, *_read_error(error))
-    errors = [_read_error(error) for error in contents if not isinstance(error, list)]
+        _stop(form, *_error_texts(error))
+    errors = [_error_texts(error) for error in contents if not isinstance(error, list)]
     if not previews and not errors:
         _stop(form, NO_OBJECTS, *((str(path), 1, NO_OBJECTS) for path in paths))
     cases = [case_of(item, must_place=must_place) for item in previews]
@@ -342,9 +342,9 @@ def test_command(
         else:
             replace_file(junit, as_junit(results))
     say(as_text(results))
-    # Packaged rules that the table does not change have cases in the project's own tests.
+    # Unchanged packaged rules are left out: the project's own tests have cases for them.
     idle_rules = unfired_rules(table, results, load_installed() if rules else None)
-    message = f"every rule of {'your' if rules else 'the'} table fired"
+    message = f"every active rule of {'your' if rules else 'the'} table fired"
     say(fold(f"never fired: {', '.join(idle_rules)}") if idle_rules else message)
     sys.exit(1 if any(result.differences for result in results) else 0)
 
@@ -374,13 +374,13 @@ def schema() -> None:
     say(json.dumps(published_schema(), indent=2))
 
 
-def _table_path(rules: tuple[Path, ...], *, placement: bool) -> Path | None:
-    path = next(iter(rules), None)
-    if len(rules) > 1:
-        files = " and ".join(map(str, rules))
+def _table_path(table_paths: tuple[Path, ...], *, placement: bool) -> Path | None:
+    path = next(iter(table_paths), None)
+    if len(table_paths) > 1:
+        files = " and ".join(map(str, table_paths))
         raise click.UsageError(f"use one table, not {files}; the files of a directory are one table")
     if path and path.is_dir() and not placement:
-        message = f"--without-placement is for a file: remove the file of whole-job admission from {path}"
+        message = f"--without-placement does not apply to a directory: remove 30-placement.yaml from {path}"
         raise click.UsageError(message)
     return path
 
@@ -390,17 +390,17 @@ def _table_error_text(error: TableError) -> str:
     return f"{error}\nthe rule table is wrong in {count} place{'s' if count > 1 else ''}"
 
 
-def _read(path: Path, top: Path) -> list[Document] | DocumentError | OSError:
+def _read(path: Path, given_path: Path) -> list[Document] | DocumentError | OSError:
     """Returns the documents of a file, with Lists expanded; or the error if the file cannot be read."""
     try:
-        source, text = read_text(path, top)
+        source, text = read_text(path, given_path)
         return expand_lists(read_documents(text, source))
     except (DocumentError, OSError) as error:
         return error
 
 
-def _read_error(error: DocumentError | OSError) -> tuple[str, tuple[str, int, str]]:
-    """Returns the message for a file that cannot be read; and the file, the line and the text."""
+def _error_texts(error: DocumentError | OSError) -> tuple[str, tuple[str, int, str]]:
+    """Returns the error of an unreadable file in two forms: a message; and file, line and text, for CI."""
     if isinstance(error, DocumentError):
         text = fold(printable(str(error)), "error: ").removeprefix("error: ")
         return text, (error.source, error.line, error.message)
@@ -408,7 +408,7 @@ def _read_error(error: DocumentError | OSError) -> tuple[str, tuple[str, int, st
 
 
 def _stop(form: str, message: str, *places: tuple[str, int, str]) -> NoReturn:
-    """Ends the program with an error, which is printed as a message, or as its places in a format for CI."""
+    """Ends the program with exit code 2; prints the message or, in a format for CI, a case for each place."""
     if form not in PIPELINES:
         _fail(message)
     cases = [unreadable_case(*place) for place in places]

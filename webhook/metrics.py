@@ -41,18 +41,20 @@ class Metrics(Collector):
         )
         self._shadow_rules = Counter(
             "shadow_rules",
-            "Rules in shadow that would have fired, and rules and shapes that would have refused an object.",
+            "Rules that would fire without shadow mode, and rules and shapes that would refuse an object.",
             ("rule", "state"),
             **options,
         )
-        self._bad_requests = Counter("bad_requests", "Bodies that are not a review.", **options)
+        self._bad_requests = Counter(
+            "bad_requests", "Bodies that are not a review, or that need too much memory.", **options
+        )
         self._failures = Counter("failures", "Reviews with an internal error.", **options)
         self._seconds = Histogram(
             "review_seconds", "Time to answer.", ("endpoint",), buckets=BUCKETS, **options
         )
         self._reloads = Counter(
             "reloads",
-            "Changes of the files of the table or the certificate, which were reloaded or refused.",
+            "Changes of the table's or the certificate's files, by result: reloaded or refused.",
             ("file", "result"),
             **options,
         )

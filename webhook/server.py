@@ -29,12 +29,13 @@ class Log(Logger):  # type: ignore[misc]  # gunicorn has no types
 class Application(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
     """Runs gunicorn with our settings and worker.
 
-    `run` serves until SIGTERM or SIGINT and finishes the requests that have begun. The exit code is 0 after a
-    signal, 3 if the application could not be created, and 1 if an address could not be bound.
+    `run` serves until a signal. Only after SIGTERM, it finishes the requests that have begun. The exit code
+    is 0 after a signal, 3 if the application could not be created, and 1 if an address could not be bound.
 
     Args:
         make_apps: Creates the application of each listener. The worker process calls this function before it
-            accepts connections, so processes and files that the function opens belong to the worker.
+            accepts connections, so processes that the function starts and files that it opens belong to the
+            worker.
         listeners: The addresses, which share one process and its limits.
         tls: The certificate; None if all listeners are plain. It is loaded before the worker starts, so that
             the program does not start with an invalid certificate.
@@ -71,7 +72,7 @@ class Application(BaseApplication):  # type: ignore[misc]  # gunicorn has no typ
             "limit_request_line": LONGEST_LINE,
             "limit_request_fields": 64,
             "limit_request_field_size": LONGEST_LINE,
-            # There is no proxy, so headers of a peer do not change what the application reads about the peer.
+            # There is no proxy: headers of a peer must not change what the application reads about the peer.
             "forwarded_allow_ips": "",
             "sendfile": False,
             "http_parser": "python",  # the same parser in every installation

@@ -152,25 +152,25 @@ class Ranking:
 
     def _ranked(self) -> Iterator[tuple[Entry, Unit]]:
         """Removes entries from the heap, and yields those of free units, each with its unit, best first."""
-        unit_ids: set[str] = set()
+        yielded_ids: set[str] = set()
         while self._heap:
             entry = heappop(self._heap)
             unit = self.units[entry[1][-1]]
-            if unit.id not in unit_ids and entry[0] == self._rank(unit) and self.why_not_free(unit) is None:
-                unit_ids.add(unit.id)
+            if unit.id not in yielded_ids and entry[0] == self._rank(unit) and not self.why_not_free(unit):
+                yielded_ids.add(unit.id)
                 yield entry, unit
 
     @cached_property
     def unusable_units(self) -> Mapping[str, Cause]:
         """The units that the pods select and cannot use, by id, each with the cause."""
-        return {unit: cause for unit, cause in self.causes.items() if cause.category != "not selected"}
+        return {unit_id: cause for unit_id, cause in self.causes.items() if cause.category != "not selected"}
 
     def why_not_free(self, unit: Unit) -> Cause | None:
-        """Returns why too few nodes of a unit are free; None if a job can have it."""
+        """Returns why too few nodes of a unit are free; None if enough are free for a block."""
         return self._cluster.why_not_free(unit, self.place, self._kind, self.demands)
 
-    def holders(self, unit: Unit, removable_jobs: AbstractSet[JobKey]) -> frozenset[JobKey] | None:
-        """Returns the jobs that must end before a block can have a unit; None if there are too few nodes.
+    def jobs_to_end(self, unit: Unit, removable_jobs: AbstractSet[JobKey]) -> frozenset[JobKey] | None:
+        """Returns the jobs that must end before a block can have a unit; None if too few nodes remain.
 
         If jobs share the unit, chooses the nodes with the fewest holders, and only nodes whose holders are
         all in ``removable_jobs``.
@@ -204,7 +204,7 @@ class Ranking:
                     heappush(self._heap, self._entry(unit))
 
     def possible_units(self, count: int | None = None) -> Sequence[Unit]:
-        """Returns units that a job could have if other jobs had ended: all of them, or at least ``count``."""
+        """Returns units that a job could have if other jobs ended: all, or at least ``count`` if possible."""
         missing_count = None if count is None else max(count - len(self._examined), 0)
         self._examined.extend(islice(self._unexamined, missing_count))
         return self._examined

@@ -498,7 +498,7 @@ class _DecisionMaker:
         if self._now >= retry_time:
             return None
         why = messages.refused(failure.refusal) if failure.refusal else messages.failed(failure.count)
-        return messages.tried_again(why, retry_time)
+        return messages.next_attempt(why, retry_time)
 
     def _was_refused(self, job: Job) -> bool:
         """Returns whether a write to a job's pods was refused so recently that the job is not evicted yet."""

@@ -32,8 +32,8 @@ class Job:
 
     key: JobKey
     pods: tuple[Member, ...]  # sorted by name
-    # The numbers of workers that have ended and are not recreated. A batch/v1 Job does not replace a pod that
-    # succeeded: if another pod fails, only the failed pod is recreated.
+    # The number, within the job, of each worker that has ended and is not recreated. A batch/v1 Job does not
+    # replace a pod that succeeded: if another pod fails, only the failed pod is recreated.
     ended_numbers: Collection[int] = ()
 
     @cached_property
@@ -48,12 +48,12 @@ class Job:
 
     @cached_property
     def unpinned_workers(self) -> tuple[Member, ...]:
-        """The workers that have no unit yet."""
+        """The gated workers that the program has not pinned yet."""
         return tuple(member for member in self.workers if member.pod.gated and member.pod.admitted_at is None)
 
     @cached_property
     def demands(self) -> tuple[Demand, ...]:
-        """The different demands of the workers that have no unit yet."""
+        """The different demands of the unpinned workers."""
         return tuple(dict.fromkeys(member.demand for member in self.unpinned_workers))
 
     @cached_property
@@ -64,8 +64,8 @@ class Job:
     @cached_property
     def anti_affinity(self) -> tuple[Apart, ...]:
         """The anti-affinity terms of the workers that have no node yet."""
-        lists = dict.fromkeys(member.pod.apart for member in self.unbound_workers)
-        return tuple(dict.fromkeys(chain.from_iterable(lists)))
+        different_terms = dict.fromkeys(member.pod.apart for member in self.unbound_workers)
+        return tuple(dict.fromkeys(chain.from_iterable(different_terms)))
 
     @cached_property
     def label_pairs(self) -> frozenset[tuple[str, str]]:
@@ -94,13 +94,13 @@ class Job:
 
     @cached_property
     def admitted_at(self) -> datetime | None:
-        """When the first worker that has a unit was admitted; None if no worker has a unit."""
+        """The first admission, or else creation, of a worker with a node or pin; None if there is none."""
         pods = (member.pod for member in self.workers if member.pod.node or member.pin)
         return min((pod.admitted_at or pod.created for pod in pods), default=None)
 
     @cached_property
     def is_returning(self) -> bool:
-        """Whether the job was admitted, and each gated worker belongs to a block that has a unit."""
+        """Whether the job was admitted, and each gated worker (if any) belongs to a block that has a unit."""
         if not self.was_admitted:
             return False
         blocks = {member.block for member in self.workers if member.uses_devices and member.pin is not None}

@@ -105,7 +105,7 @@ class Losses:
         times = self._times(job)
         if len(times) < MOST_DEPARTURES:
             return None
-        return messages.tried_again(messages.left_often(len(times)), times[0] + MEMORY_TIME)
+        return messages.next_attempt(messages.left_often(len(times)), times[0] + MEMORY_TIME)
 
     def loss_of_victim(self, job: Job, preemptor: Job, workers: tuple[Member, ...]) -> Loss:
         """Returns the loss of a job that is preempted: the whole job waits again."""
@@ -127,7 +127,7 @@ class Losses:
         if len(times) < MOST_DEPARTURES:
             self._memory.launcher_deletions[job.key] = (*times, self._now)
             return ""
-        return messages.tried_again(messages.launcher_again(len(times)), times[0] + MEMORY_TIME)
+        return messages.next_attempt(messages.launcher_again(len(times)), times[0] + MEMORY_TIME)
 
     def leave(self, job: Job, nodes: frozenset[str], admitted_at: datetime | None = None) -> None:
         """Remembers that a job leaves its nodes, and moves to ``nodes`` or, without them, waits again.

@@ -17,7 +17,7 @@ from placement.decide.allocation import ClaimError, requested_devices
 from placement.decide.topology import Topology
 from placement.observe.inventory import Inventory
 from placement.observe.model import Demand, DeviceRequest, JobKey, Pod, UnitSettings, intern, is_jobless
-from placement.observe.selectors import NEURON
+from placement.observe.selectors import NEURON_DRIVER
 
 PLANNED: Final = re.compile(r"(?<!\S)([0-9]{1,6})=(\S{1,63})(?!\S)", re.ASCII)
 
@@ -147,7 +147,7 @@ class Examiner:
             return requested_devices(self._inventory, pod), ""
         except ClaimError as error:
             # An admitted pod holds the unit of its pin, even if its claims are gone.
-            all_devices = DeviceRequest(messages.ALL_CLAIMS, NEURON, 0)
+            all_devices = DeviceRequest(messages.ALL_CLAIMS, NEURON_DRIVER, 0)
             return ((all_devices,) if pod.admitted_at else ()), messages.fault(*error.args)
 
     def _read_plans(self, pods: Sequence[Pod]) -> dict[tuple[JobKey, int], tuple[str, datetime]]:

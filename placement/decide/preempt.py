@@ -181,7 +181,7 @@ class Preemptions:
         holders_by_unit: dict[str, frozenset[JobKey]] = {}
         allowances = self.cluster.guarantees.allowances(job)
         for unit in ranking.possible_units():
-            holders = ranking.holders(unit, removable_jobs)
+            holders = ranking.jobs_to_end(unit, removable_jobs)
             if (
                 holders is not None
                 and holders <= removable_jobs

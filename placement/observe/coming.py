@@ -8,7 +8,7 @@ from typing import Any
 
 from common.pointers import get, get_map
 from contract.keys import GATE, PLACE
-from contract.place import NAME, Index, Place, Placer, Term
+from contract.place import NAME, Index, Place, Placer, Summand
 from kube.api import Object
 from placement.observe.model import Pod
 from placement.observe.read import read_pod
@@ -34,7 +34,7 @@ def future_pods(  # noqa: PLR0913, PLR0917 - all that the Pods of a job depend o
         priorities: The value of each priority class by name. The default class has an empty name.
         now: The creation time of the Pods.
     """
-    whole_job_place = replace(place, placer=Placer.WHOLE_JOB, index=Index((Term(NAME),)))
+    whole_job_place = replace(place, placer=Placer.WHOLE_JOB, index=Index((Summand(NAME),)))
     pods = []
     for group, (number, worker) in product(range(group_count), enumerate(workers)):
         group_label = {place.group: str(group)} if place.group else {}

@@ -79,7 +79,7 @@ class Inventory:
     classes: Mapping[tuple[str, str], DeviceClass] = field(default_factory=dict)
     claims: Mapping[tuple[str, str], Claim] = field(default_factory=dict)
     # Why one of these maps may be out of date; empty if all are current. While it is not empty, no node
-    # offers devices.
+    # offers devices for claims.
     stale_reason: str = field(default="", kw_only=True)
 
 
@@ -99,7 +99,7 @@ def read_slice(raw: Object) -> Slice | None:
         Device(
             key_of(driver, name, device.get("name", "")),
             _attributes(device, driver),
-            # Only the scheduler handles tolerations of device taints.
+            # This program ignores tolerations of device taints; only the scheduler handles them.
             tainted=any(taint.get("effect") in HARD_EFFECTS for taint in device.get("taints") or ()),
         )
         for device in spec.get("devices") or ()
@@ -130,7 +130,7 @@ def read_claim(raw: Object) -> Claim:
     return Claim(
         requests=() if is_too_long else requests,
         fault=("requests", size) if is_too_long else None,
-        mode=_mode(devices),
+        mode=_node_config(devices),
         owner=owner,
         devices=tuple(
             (item.get("driver", ""), item.get("pool", ""), item.get("device", ""))
@@ -152,12 +152,12 @@ READERS: Final[Mapping[str, Callable[[Object], Any]]] = {
 """The path of each collection, in the order of `Inventory`'s fields, with its reader."""
 
 
-def _mode(devices: Object) -> int:
+def _node_config(devices: Object) -> int:
     opaque = (item.get("opaque") or {} for item in devices.get("config") or ())
     # Parameters can be any JSON value: only the driver knows their type.
     parameters = [item.get("parameters") for item in opaque if item.get("driver") == DRIVER]
-    modes = (values.get("ultraserverMode") for values in reversed(parameters) if isinstance(values, dict))
-    return next((mode for mode in modes if type(mode) is int), 0)
+    configs = (values.get("ultraserverMode") for values in reversed(parameters) if isinstance(values, dict))
+    return next((node_config for node_config in configs if type(node_config) is int), 0)
 
 
 def _requests(devices: Object) -> Iterator[Request]:

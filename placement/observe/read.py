@@ -1,8 +1,8 @@
 """Reads nodes and pods of the API server, and stores only the fields that decisions need.
 
 Users and other programs write the labels and annotations of pods, so these can have any content. If a worker
-cannot be read, or if its affinity would take too long to compare, the pod's `fault` has the reason, and its
-job waits.
+cannot be read, or has too many conditions, annotations, labels, claims or gates (`placement.limits`), the
+pod's `fault` has the reason, and its job waits.
 If a pod takes no node for a job, only few of its fields are stored, so that a large pod costs little.
 """
 
@@ -240,12 +240,12 @@ def _limit_fault(spec: Object, metadata: Object, gates: tuple[str, ...]) -> Faul
     terms = (_required(spec, "nodeAffinity") or {}).get("nodeSelectorTerms") or ()
     expressions = [item for term in terms for kind in _KINDS for item in term.get(kind) or ()]
     values = [value for item in expressions for value in item.get("values") or ()]
-    count = 4 * (len(selector) + len(terms) + len(expressions) + len(tolerations)) + len(values)
+    parts = 4 * (len(selector) + len(terms) + len(expressions) + len(tolerations)) + len(values)
     keys = (item.get("key") or "" for item in expressions)
     texts = chain(selector, selector.values(), keys, values, *(item.values() for item in tolerations))
     length = sum(len(str(text)) for text in texts)
-    if count > MOST_CONDITIONS or length > MOST_TEXT:
-        return "conditions", count, length
+    if parts > MOST_CONDITIONS or length > MOST_TEXT:
+        return "conditions", parts, length
     annotations = (metadata.get("annotations") or {}).items() if GATE in gates else ()
     length = sum(len(key.encode()) + len(value.encode()) for key, value in annotations)
     if length > MOST_ANNOTATIONS:
@@ -258,7 +258,7 @@ def _limit_fault(spec: Object, metadata: Object, gates: tuple[str, ...]) -> Faul
 
 
 def host_ports(spec: Object) -> dict[str, int]:
-    """Returns the host ports of a pod as resources that a node has once. Addresses are ignored."""
+    """Returns a pod's host ports as resources of which each node has exactly one. Addresses are ignored."""
     init = spec.get("initContainers") or ()
     sidecars = [container for container in init if container.get("restartPolicy") == "Always"]
     resources = {
@@ -267,11 +267,11 @@ def host_ports(spec: Object) -> dict[str, int]:
         for port in container.get("ports") or ()
         if port.get("hostPort")
     }
-    return resources if len(resources) <= MOST_PORTS else {PORT: 1000}
+    return resources if len(resources) <= MOST_PORTS else {PORT: 1000}  # one resource for all ports
 
 
 def _stored_labels(labels: Mapping[str, str], *, has_node: bool) -> Mapping[str, str]:
-    """Returns the labels of a pod that are stored, so that anti-affinity can select the pod by them."""
+    """Returns the stored labels: all if few, otherwise `MARKS` and `HIDDEN`; without a node, only `MARKS`."""
     are_few = len(labels) <= MOST_LABELS and sum(map(len, map(str, labels.items()))) <= MOST_APART_TEXT
     if has_node and are_few:
         return _shared_labels(tuple(labels.items()))
@@ -288,10 +288,10 @@ def _shared_labels(labels: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
 def _claims(claims: Iterable[Object], status: Object) -> Iterator[tuple[str, str]]:
     """Yields the names of the template and of the claim for each entry of a pod's ``resourceClaims``."""
     statuses = status.get("resourceClaimStatuses") or ()
-    created = {item.get("name"): item.get("resourceClaimName") for item in statuses}
+    claims_by_entry = {item.get("name"): item.get("resourceClaimName") for item in statuses}
     for entry in claims:
         template, claim_name = entry.get("resourceClaimTemplateName") or "", entry.get("resourceClaimName")
-        yield template, (created.get(entry.get("name")) if template else claim_name) or ""
+        yield template, (claims_by_entry.get(entry.get("name")) if template else claim_name) or ""
 
 
 def _term(raw: Object) -> Term:

@@ -14,8 +14,8 @@ from kube.api import Object
 from placement.limits import MOST_COMPARED
 from placement.observe.model import Conditions, Fault
 
-NEURON: Final = frozenset({("driver", DRIVER)})
-"""The condition that the Neuron driver publishes a device."""
+NEURON_DRIVER: Final = frozenset({("driver", DRIVER)})
+"""The condition that devices of the Neuron driver meet."""
 
 # The lengths are the API's limits of domain, name and value of an attribute
 # (k8s.io/api/resource/v1/types.go).
@@ -31,12 +31,16 @@ _COMPARISON: Final = re.compile(
 
 
 def parse_selectors(selectors: Iterable[Object]) -> tuple[Conditions, Fault | None]:
-    """Returns the conditions of selectors; if one is not supported, at most the driver's, and the fault."""
+    """Returns the conditions of all selectors, and None.
+
+    If a selector is not supported, returns its fault, with `NEURON_DRIVER` as the only condition if a
+    selector names this driver.
+    """
     texts = [(selector.get("cel") or {}).get("expression") or "" for selector in selectors]
     conditions = [_parse_comparisons(text) for text in texts]
     if None in conditions:
-        names_driver = any(DRIVER in text for text in texts)
-        return (NEURON if names_driver else frozenset()), ("selector", texts[conditions.index(None)][:120])
+        known_conditions = NEURON_DRIVER if any(DRIVER in text for text in texts) else frozenset()
+        return known_conditions, ("selector", texts[conditions.index(None)][:120])
     return frozenset[tuple[str, str | int | bool]]().union(*filter(None, conditions)), None
 
 

@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 from contract import keys
 from contract.keys import HOSTNAME, JOB, SERVER_4
 from contract.place import (
-    MOST_TERMS,
+    MOST_SUMMANDS,
     MOST_WORKERS,
     NAME,
     ContractError,
     Index,
     Place,
     Placer,
-    Term,
+    Summand,
     job_id,
     parse,
     read,
@@ -29,8 +29,10 @@ GATED = f"placer=gate workers=16 size=4 unit={SERVER_4} index=labels/{REPLICA}"
 
 labels = st.sampled_from([REPLICA, COMPLETION, SERVER_4, "rack", "a_b.c"])
 numbers = st.integers(0, 999_999)
-terms = st.builds(Term, st.just(NAME) | labels.map("labels/".__add__), st.just(1) | numbers)
-indexes = st.builds(Index, st.lists(terms, min_size=1, max_size=MOST_TERMS).map(tuple), st.just(0) | numbers)
+summands = st.builds(Summand, st.just(NAME) | labels.map("labels/".__add__), st.just(1) | numbers)
+indexes = st.builds(
+    Index, st.lists(summands, min_size=1, max_size=MOST_SUMMANDS).map(tuple), st.just(0) | numbers
+)
 counts = st.integers(1, MOST_WORKERS)
 places = st.builds(
     Place, st.sampled_from(Placer), counts, counts, labels, st.none() | indexes, st.just("") | labels
@@ -44,7 +46,7 @@ def test_a_place_that_was_written_is_read_again(place: Place) -> None:
 
 
 def test_the_words_of_a_place() -> None:
-    index = Index((Term(f"labels/{OF_JOB}", 2), Term(f"labels/{COMPLETION}")), 1)
+    index = Index((Summand(f"labels/{OF_JOB}", 2), Summand(f"labels/{COMPLETION}")), 1)
     assert str(Place(Placer.WHOLE_JOB, 8, 4, SERVER_4, index, OF_GROUP)) == (
         f"placer=gate workers=8 size=4 unit={SERVER_4} "
         f"index=labels/{OF_JOB}*2+labels/{COMPLETION}+1 group=labels/{OF_GROUP}"
@@ -78,7 +80,7 @@ def test_the_words_of_a_place() -> None:
             "unit is missing: it must be the node label whose value the nodes of a unit share",
         ),
         *(
-            (f"index=labels/{REPLICA}", f"index={text}", f"index has the term '{text[:80]}'")
+            (f"index=labels/{REPLICA}", f"index={text}", f"index has the summand '{text[:80]}'")
             for text in ("name*", "name*-1", "name*x")
         ),
         *(
@@ -93,8 +95,8 @@ def test_the_words_of_a_place() -> None:
                 ("labels/a+x*2", "x*2"),
             )
         ),
-        (f"labels/{REPLICA}", "3", "index has 0 terms: it must have 1 to 4"),
-        (f"labels/{REPLICA}", "name+name+name+name+name", "index has 5 terms"),
+        (f"labels/{REPLICA}", "3", "index has 0 summands: it must have 1 to 4"),
+        (f"labels/{REPLICA}", "name+name+name+name+name", "index has 5 summands"),
         (f"labels/{REPLICA}", "name group=index", "group is 'index': it must be 'labels/KEY'"),
     ],
 )
@@ -151,7 +153,7 @@ def test_the_number_of_a_pod_is_the_sum_of_what_it_has(index: str, number: int |
 @pytest.mark.parametrize("name", ["", "train-worker", "w-7x", "w7", "w-1234567"])
 def test_a_name_without_a_number_at_its_end_has_none(name: str) -> None:
     with pytest.raises(ContractError, match="no number at the end of the pod's name"):
-        Place(Placer.WHOLE_JOB, 4, 4, SERVER_4, Index((Term(NAME),))).number({"metadata": {"name": name}})
+        Place(Placer.WHOLE_JOB, 4, 4, SERVER_4, Index((Summand(NAME),))).number({"metadata": {"name": name}})
 
 
 @pytest.mark.parametrize(

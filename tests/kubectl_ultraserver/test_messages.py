@@ -281,7 +281,7 @@ CONSTANTS = {
     "UNREADABLE_REGISTRATION": "you may not read its registration (mutatingwebhookconfigurations)",
     "NO_REGISTRATION": "no MutatingWebhookConfiguration is called ultraserver-webhook",
     "SET_KINDS": "set the value kinds, see docs/kinds.md",
-    "WAIT_FOR_TABLE": "wait a minute if the table was just changed; else kubectl ultraserver check",
+    "WAIT_FOR_TABLE": "wait two minutes if the table was just changed; else kubectl ultraserver check",
     "OTHER_WRITER": "changed a field that the installation sets, or a policy did",
     "ANOTHER_NAME": "use another name, or see kubectl ultraserver why for the existing object",
     "BY_CONDITION": "a match condition excludes it",

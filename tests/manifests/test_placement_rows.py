@@ -13,7 +13,7 @@ from hypothesis import given
 
 from common.pointers import field_name, parse_pointer
 from contract import keys
-from contract.place import Index, Place, Placer, Term
+from contract.place import Index, Place, Placer, Summand
 from placement.decide.plan import Tuning
 from placement.decide.topology import Topology
 from placement.observe.model import UNITS, Node, Pod, UnitKind, UnitSettings
@@ -32,7 +32,7 @@ from webhook.objects.tree import Json, get, put
 from webhook.rows.table import Table
 from webhook.rules.load import load_installed, load_texts
 
-INDEX = Index((Term("labels/training.kubeflow.org/replica-index"),))
+INDEX = Index((Summand("labels/training.kubeflow.org/replica-index"),))
 
 
 @pytest.fixture(scope="module")

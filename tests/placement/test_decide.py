@@ -526,7 +526,8 @@ def test_a_job_that_was_opened_has_its_time_to_bind() -> None:
 def test_after_that_what_has_not_started_is_deleted() -> None:
     decision = ask(SICK, HALF, remembered(2, 2 * MINUTE))
     assert deleted(decision) == ["a-worker-0", "a-worker-1", "a-worker-2", "a-worker-3"]
-    assert decision.deletions[0].why == "admitted, but not whole within 120 s: not every worker got a node"
+    why = "admitted, but without all its nodes after 120 s: not every worker got a node"
+    assert decision.deletions[0].why == why
 
 
 def test_what_started_is_never_deleted() -> None:
@@ -637,7 +638,7 @@ def test_a_job_that_fails_again_and_again_is_tried_less_and_less(count: int, pau
     early = after(pause - SECOND)
     assert not early.admissions
     assert waiting(early) == {
-        "a": f"admitted {count} times without getting its nodes; tried again at 12:00:01 UTC"
+        "a": f"admitted {count} times without getting its nodes; next attempt at 12:00:01 UTC"
     }
 
 

@@ -249,7 +249,7 @@ def test_a_job_leaves_failed_nodes_only_so_often() -> None:
         assert fleet.decide(n1_0={"ready": False}).deletions
     decision = fleet.decide(n1_0={"ready": False})
     assert not decision.deletions
-    assert "has left failed nodes 3 times; tried again at" in waiting(decision)["a"]
+    assert "has left failed nodes 3 times; next attempt at" in waiting(decision)["a"]
     fleet.now += HOUR
     assert fleet.decide(n1_0={"ready": False}).deletions
 

@@ -361,7 +361,7 @@ def test_workers_without_a_node_are_deleted_in_time_and_recreated_elsewhere(api:
     assert (
         "a-worker-0",
         "Recreated",
-        "admitted, but not whole within 120 s: not every worker got a node",
+        "admitted, but without all its nodes after 120 s: not every worker got a node",
     ) in stored_events(api)
     for index in range(4):
         again = worker("a", index, 4)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from contract import keys
 from contract.keys import DEVICES, HOSTNAME, SERVER_4
-from contract.place import Index, Place, Placer, Term
+from contract.place import Index, Place, Placer, Summand
 from placement.limits import (
     MOST_ANNOTATIONS,
     MOST_CONDITIONS,
@@ -28,7 +28,7 @@ from tests.helpers import examples
 from tests.placement.world import problem
 
 INDEX = "training.kubeflow.org/replica-index"
-PLACE = Place(Placer.WHOLE_JOB, 16, 4, SERVER_4, Index((Term(f"labels/{INDEX}"),)))
+PLACE = Place(Placer.WHOLE_JOB, 16, 4, SERVER_4, Index((Summand(f"labels/{INDEX}"),)))
 CONTRACT = {keys.PLACE: str(PLACE)}
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contract.keys import DRIVER, GATE, HOSTNAME, JOB, SERVER_4
-from contract.place import Index, Term
+from contract.place import Index, Summand
 from placement import messages
 from placement.__main__ import main
 from placement.decide.allocation import with_devices
@@ -141,7 +141,7 @@ def worlds(draw: st.DrawFn) -> Snapshot:
         demand = needs(draw(st.booleans()), draw(st.booleans()))
         waits = job(name, draw(st.sampled_from([1, 2, 4, 4, 8])), namespace=namespace, age=age, demand=demand)
         team = {"team": draw(st.sampled_from(["red", "blue"])), JOB: waits[0].job}
-        numbered = draw(st.sampled_from([None, Index((Term("name", 2),), 1)]))
+        numbered = draw(st.sampled_from([None, Index((Summand("name", 2),), 1)]))
         waits = [
             replace(pod, place=pod.place and replace(pod.place, index=numbered, group="batch"))
             for pod in waits

@@ -71,7 +71,7 @@ def test_equal_pods_are_shown_once_and_others_by_what_differs() -> None:
     assert lines(result) == [
         "Pod      launcher: changed by hostfile, launcher-mounts-both-paths, hostfile-open-mpi-5",
         "Pod      worker 0-3 of 12: changed by blocks-whole",
-        f"Pod      worker 4-11 of 12: 2 parts like worker 0-3 of 12, with {keys.BLOCK} 1 to 2",
+        f"Pod      worker 4-11 of 12: 2 ranges, each like worker 0-3 of 12, with {keys.BLOCK} 1 to 2",
     ]
     heads = [line for line in result.stdout.splitlines() if line.startswith("---")]
     titles = [

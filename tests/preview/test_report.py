@@ -155,7 +155,7 @@ def test_people_read_who_set_what_and_which_condition_failed(ours: tuple[str, st
     assert f'  fired    ours ({ours[1]}:7): Ours. {before} {at}: "h", was "mine"\n' in placed
     assert f"  skipped  job-label ({ours[1]}:5): switched off\n" in placed
     assert "shape four-node has together required, not preferred\n" in placed
-    assert "  no rule  the record, a launcher's init" in placed
+    assert "  no rule  these fields belong to no rule: the record, a launcher's init" in placed
     assert "MPIJob default/train\n  refused: " in refused
     assert "\n  reason   invalid job\n  refused  " in refused
 

@@ -91,7 +91,7 @@ ROWS = {
     "Workload",
     "Group",
     "Number",
-    "Term",
+    "Summand",
     "Factor",
     "Field",
     "Suspending",

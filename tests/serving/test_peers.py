@@ -202,7 +202,7 @@ def test_the_turn_of_a_peer_ends_after_some_reads_of_any_size(size: int, reads: 
     turns = ReadCounter()
     for _ in range(reads):
         assert not ran
-        turns.count(size)
+        turns.has_too_many_after(size)
     assert ran
 
 

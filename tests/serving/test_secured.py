@@ -109,7 +109,7 @@ def test_records_without_data_count_as_reads_when_a_byte_comes_between(
         [*parts, wire.client.record(b"a"), *(without_data(wire.client, version) for _ in parts)]
     )
     wire.sent += wire.client.record(b"b")
-    counted = [(data := secured.recv(RECORD), turns.count(len(data))) for _ in range(2)]
+    counted = [(data := secured.recv(RECORD), turns.has_too_many_after(len(data))) for _ in range(2)]
     assert counted == [(b"a", False), (b"b", True)]
     assert wire.longest <= PIECE
 
@@ -122,7 +122,7 @@ def test_data_arrives_as_sent_for_any_pieces(wire: Wire, secured: TlsSocket, tur
     while len(taken) < len(sent):
         data = secured.recv(4096)
         taken += data
-        assert not turns.count(len(data))
+        assert not turns.has_too_many_after(len(data))
     assert taken == sent
     assert secured.recv(4096) == b""
 
@@ -157,4 +157,4 @@ def test_a_request_in_the_smallest_usual_segments_is_read(
         while left:
             data = made.recv(RECORD)
             left -= len(data)
-            assert not turns.count(len(data))
+            assert not turns.has_too_many_after(len(data))

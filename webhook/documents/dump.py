@@ -11,9 +11,9 @@ from webhook.objects.tree import Json
 _STR = "tag:yaml.org,2002:str"
 _ALLOWED_CONTROLS = {ord("\n"): "", ord("\t"): ""}
 _COMMAND = re.compile(r"^[ \t]*::|##\[", re.MULTILINE)
-"""Matches what GitHub's CI reads as a command: ``::`` at the beginning of a line, and ``##[`` anywhere."""
-_WRITE_QUOTED: Any = yaml.SafeDumper.write_double_quoted
-_FIND_TAG: Any = yaml.SafeDumper.resolve  # the stubs have no types for these two methods
+"""Matches commands of GitHub's CI: ``::`` at the start of a line, even after spaces or tabs, and ``##[``."""
+_write_quoted: Any = yaml.SafeDumper.write_double_quoted
+_find_tag: Any = yaml.SafeDumper.resolve  # the stubs have no types for these two methods
 
 
 class _Dumper(yaml.SafeDumper):
@@ -30,7 +30,7 @@ class _Dumper(yaml.SafeDumper):
 
     def write_double_quoted(self, text: str, split: bool = True) -> None:  # noqa: FBT001, FBT002 - PyYAML's
         self.allow_unicode = text.isprintable()
-        _WRITE_QUOTED(self, text, split)
+        _write_quoted(self, text, split)
         self.allow_unicode = True
 
     def _needs_no_quotes(self, text: str) -> bool:
@@ -38,7 +38,7 @@ class _Dumper(yaml.SafeDumper):
             value = read_word(text)
         except ValueError:
             return False
-        return value == text and _FIND_TAG(self, yaml.ScalarNode, text, (True, False)) == _STR
+        return value == text and _find_tag(self, yaml.ScalarNode, text, (True, False)) == _STR
 
 
 _Dumper.add_representer(str, _Dumper.represent_text)
@@ -48,8 +48,9 @@ _Dumper.add_multi_representer(dict, _Dumper.represent_dict)
 def dump_yaml(value: Json, *, flow: bool = False) -> str:
     """Returns a value as a YAML document, from which the same value can be read.
 
-    Unlike kubectl, keeps the order of keys. Long lines are not folded. Characters that are not printable, and
-    texts that GitHub's CI would read as commands, are escaped. With `flow`, the document has one line.
+    Unlike kubectl, keeps the order of keys. Long lines are not folded. Texts with unprintable characters,
+    and texts that GitHub's CI would read as commands, are quoted; such characters and ``##[`` are escaped.
+    With `flow`, the document has one line.
     """
     text = str(
         yaml.dump(

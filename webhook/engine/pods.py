@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from contract.place import ENV, LABEL, MOST_WORKERS, NAME, Term
+from contract.place import ENV, LABEL, MOST_WORKERS, NAME, Summand
 from webhook.engine.jobs import Job
 from webhook.objects.tree import Json, get, map_at, maps_at
 from webhook.rows.workloads import WORKER, Factor
@@ -30,18 +30,18 @@ def pods_of(job: Job, stored_object: Json) -> Iterator[tuple[str, int, int, Json
             values = {LABEL + key: text for key, text in labels.items()}
             if group.takes_nodes and group.index:
                 offset = 0 if row.number and row.number.continues else earlier_pods
-                values |= _source_values(group.index.terms, offset + number)
+                values |= _source_values(group.index.summands, offset + number)
             yield key, number, count, _make_pod(job, template, values)
         first_number = 1 if is_in_next_group else 0
         earlier_pods += count if group.takes_nodes and not is_in_next_group else 0
 
 
-def _source_values(terms: Sequence[Term], number: int) -> dict[str, str]:
+def _source_values(summands: Sequence[Summand], number: int) -> dict[str, str]:
     """Returns the value of each source of a pod's number, which is divided by the largest factor first."""
     values = {}
-    for term in sorted(terms, key=lambda term: -term.factor):
-        value, number = divmod(number, max(1, term.factor))
-        values[term.source] = str(value)
+    for summand in sorted(summands, key=lambda summand: -summand.factor):
+        value, number = divmod(number, max(1, summand.factor))
+        values[summand.source] = str(value)
     return values
 
 

@@ -5,7 +5,7 @@ from operator import attrgetter
 
 from common.pointers import field_name
 from contract import keys
-from contract.place import Index, Term
+from contract.place import Index, Summand
 from webhook.engine.groups import Group
 from webhook.engine.jobs import Job, choose_family, count_at_once
 from webhook.engine.outcome import JobError, Request
@@ -106,8 +106,8 @@ def _read_numbers(group: Group, obj: Json, node_counts: dict[bool, int], *, take
     field = row.number and row.number.completion_mode
     completion_mode = field and (field.path.value(obj, group.path) or field.default)
     if (number := row.number) and completion_mode != "NonIndexed":
-        terms = [Term(source, _multiply(factors, obj, group.path)) for source, factors in number.terms]
-        group.index = Index(tuple(terms), node_counts[group.starts_later] if number.continues else 0)
+        summands = [Summand(name, _multiply(factors, obj, group.path)) for name, factors in number.summands]
+        group.index = Index(tuple(summands), node_counts[group.starts_later] if number.continues else 0)
         group.is_numbered = not number.count or _multiply(number.count, obj, group.path) in {
             0,
             group.replicas,

@@ -51,10 +51,11 @@ def row(name: str, text: str) -> str:
 def details(item: Preview) -> str:
     """Returns a row for each detail that the sentence does not have: policy, shadow, messages and Pods."""
     rows = [(name, text) for name, text in _messages(item) if name != "refused"]
-    for pod, similar in shown_pods(item.pods):
+    for pod, line_about_similar in shown_pods(item.pods):
         rules = ", ".join(rule["name"] for rule in pod.report["rules"] if rule["state"] is RuleState.FIRED)
-        rows.append(("Pod", similar or f"{pod.run.share}: {pod.report['outcome']}{rules and f' by {rules}'}"))
-        rows += [] if similar else pod.texts
+        text = f"{pod.run.share}: {pod.report['outcome']}{rules and f' by {rules}'}"
+        rows.append(("Pod", line_about_similar or text))
+        rows += [] if line_about_similar else pod.texts
     return "".join(row(name, text) for name, text in rows)
 
 
@@ -65,7 +66,7 @@ def as_diff(item: Preview) -> str:
     if outcome.enforced:
         enforced, target = outcome.enforced.after, "if shadow mode ended"
         diffs += [diff_as_yaml(outcome.after, enforced, f"{title} {AFTER}", target)]
-    pods = [pod for pod, similar in shown_pods(item.pods) if not similar]
+    pods = [pod for pod, line_about_similar in shown_pods(item.pods) if not line_about_similar]
     return "".join([*map(_cut, diffs), *map(as_diff, pods)])
 
 
@@ -99,15 +100,17 @@ def _explained(preview: Preview) -> Iterator[str]:
         fields.setdefault(change["rule"]["name"] if change["rule"] else "", []).append(_field(change))
     rules = (rule for rule in item["rules"] if preview.all_rules or rule["state"] is not RuleState.SKIPPED)
     for rule in sorted(rules, key=lambda rule: rule["state"] is not RuleState.FIRED):
-        place = " ({file}:{line})".format(**rule["source"]) if rule["source"] else ""
-        yield row(rule["state"], f"{rule['name']}{place}: {rule['why']}")
+        location = " ({file}:{line})".format(**rule["source"]) if rule["source"] else ""
+        yield row(rule["state"], f"{rule['name']}{location}: {rule['why']}")
         yield from fields.get(rule["name"], ())
     if "" in fields:
-        yield row("no rule", "the record, a launcher's init script, and what the webhook removes or restores")
+        text = "the record, a launcher's init script, and what the webhook removes or restores"
+        yield row("no rule", f"these fields belong to no rule: {text}")
         yield from fields[""]
     source = printable(preview.source)
-    for pod, similar in shown_pods(preview.pods):
-        yield from [f"{source}: Pod {printable(similar)}\n"] if similar else _explained(pod)
+    for pod, line_about_similar in shown_pods(preview.pods):
+        line = f"{source}: Pod {printable(line_about_similar)}\n"
+        yield from [line] if line_about_similar else _explained(pod)
 
 
 def _field(change: Mapping[str, Any]) -> str:
@@ -117,16 +120,16 @@ def _field(change: Mapping[str, Any]) -> str:
 
 
 def shown_pods(pods: Iterable[Preview]) -> Iterator[tuple[Preview, str]]:
-    """Yields the first of similar Pods with an empty text and, if there are more, with a line about these."""
-    runs: list[list[tuple[Preview, Mapping[Any, str]]]] = []
+    """Yields the first Pod of each run of similar Pods, then again with a line about the others, if any."""
+    similar_groups: list[list[tuple[Preview, Mapping[Any, str]]]] = []
     for pod in pods:
         texts = _texts(pod)
-        differences = _differences(runs[-1][0][1], texts) if runs else None
+        differences = _differences(similar_groups[-1][0][1], texts) if similar_groups else None
         if differences is None:
-            runs.append([(pod, texts)])
+            similar_groups.append([(pod, texts)])
         else:
-            runs[-1].append((pod, differences))
-    for (first, _), *similar in runs:
+            similar_groups[-1].append((pod, differences))
+    for (first, _), *similar in similar_groups:
         yield first, ""
         if similar:
             yield first, _line_about(first, similar)
@@ -134,30 +137,34 @@ def shown_pods(pods: Iterable[Preview]) -> Iterator[tuple[Preview, str]]:
 
 def _line_about(first: Preview, similar: list[tuple[Preview, Mapping[str, str]]]) -> str:
     (begin, texts), (end, last_texts) = similar[0], similar[-1]
-    parts = f"{len(similar)} parts " if len(similar) > 1 else ""
+    ranges = f"{len(similar)} ranges, each " if len(similar) > 1 else ""
     values = (
-        f"{key} {text}" + (f" to {last_texts.get(key)}" if parts else "") for key, text in texts.items()
+        f"{key} {text}" + (f" to {last_texts.get(key)}" if ranges else "") for key, text in texts.items()
     )
     share = begin.run.share and end.run.share and begin.run.share._replace(last=end.run.share.last)
-    return f"{share}: {parts}like {first.run.share}, with {', '.join(values) or 'no difference'}"
+    return f"{share}: {ranges}like {first.run.share}, with {', '.join(values) or 'no difference'}"
 
 
 def _differences(first: Mapping[Any, str], other: Mapping[Any, str]) -> Mapping[str, str] | None:
-    """Returns the texts of a Pod that the first Pod does not have, by key; None if more than texts differ."""
+    """Returns a Pod's differing texts by key; None if rules, messages or changed fields also differ."""
     if first.keys() != other.keys():
         return None
     differences: dict[tuple[str, str], str] = {}
     for position, text in other.items():
-        if first[position] != text:  # if a text has several positions, the first is used: a label
+        if first[position] != text:
+            # A difference at several positions is listed once, under the key of its first, such as a label.
             key = next(part for part in reversed(position) if isinstance(part, str))
             differences.setdefault((first[position], text), key)
     return {key: text for (_, text), key in differences.items()}
 
 
 def _texts(pod: Preview) -> Mapping[Any, str]:
-    """Returns the texts that a Pod gets, by position, and its messages; without the digests of the record."""
-    messages = [pod.report[key] for key in ("rules", "warnings", "denials")]
-    texts: dict[Any, str] = {(pod.run.share and pod.run.share.group, str(messages)): ""}
+    """Returns the texts that the webhook sets in a Pod, except in the record, by rule and path.
+
+    One key has the Pod's rules and messages.
+    """
+    rules_and_messages = [pod.report[key] for key in ("rules", "warnings", "denials")]
+    texts: dict[Any, str] = {(pod.run.share and pod.run.share.group, str(rules_and_messages)): ""}
     for change in pod.report["changes"]:
         rule = change["rule"] and change["rule"]["name"]
         for path, value in walk(change["after"], parse_pointer(change["path"])):

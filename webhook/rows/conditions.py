@@ -414,7 +414,7 @@ class Labels(ObjectCondition[Mapping[str, tuple[str, ...]]], written=SomePattern
 
 
 class Annotations(Labels):
-    """Values of the job's annotations, in the form of ``labels``."""
+    """Values of the job's annotations, written like the values of the key ``labels``."""
 
     kind = "annotation"
 
@@ -459,7 +459,7 @@ class Namespace(ObjectCondition[tuple[str, ...]], written=Texts):
 
 
 def _fill_patterns(patterns: tuple[str, ...], values: Mapping[str, Json]) -> tuple[str, ...]:
-    """Returns patterns with placeholders filled in; only ``*`` if the excluded lists are empty."""
+    """Returns patterns with placeholders filled in; ``*`` if all are exclusions and all lists are empty."""
     texts = tuple(fill_texts(patterns, values))
     are_exclusions = [text.startswith("!") for text in patterns]
     if all(are_exclusions):
@@ -469,17 +469,17 @@ def _fill_patterns(patterns: tuple[str, ...], values: Mapping[str, Json]) -> tup
 
 
 def _find_deciding_value(values: Sequence[Json], patterns: tuple[str, ...]) -> Json:
-    """Returns the value that decides whether several values match: an excluded one, or else an allowed one.
+    """Returns the value that decides whether several values match: an excluded or else an allowed value.
 
-    Without such a value, it is the first value that is not empty, or else an empty text.
+    Otherwise, returns the first value. Empty values, false and 0 are ignored; without others, returns "".
     """
-    other_values = [value for value in values if value]
+    nonempty_values = [value for value in values if value]
     exclusions = tuple(text for text in patterns if text.startswith("!"))
     excluded_values = (
-        value for value in other_values if exclusions and not matches(text_of(value), exclusions)
+        value for value in nonempty_values if exclusions and not matches(text_of(value), exclusions)
     )
-    allowed_values = (value for value in other_values if matches(text_of(value), patterns))
-    return next(chain(excluded_values, allowed_values, other_values), "")
+    allowed_values = (value for value in nonempty_values if matches(text_of(value), patterns))
+    return next(chain(excluded_values, allowed_values, nonempty_values), "")
 
 
 def _join_patterns(patterns: Mapping[object, Iterable[str]]) -> str:

@@ -102,8 +102,8 @@ class Family(Row):
         instance_types: Instance types; globs, except the first. A job that selects no instance type gets the
             first. The table does not place a job that excludes all of them.
         whole_node: Resources of a node, each with the number that a worker must request. The table does not
-            place a job whose workers request less, or more than a Range allows if they select no instance
-            type. 0: any number is enough.
+            place a job whose workers request less. It places a job whose workers request more than a Range
+            allows only if they select an instance type. 0: any number is enough.
         claims: What a device claim requests, by glob for the name of its ResourceClaimTemplate. The first
             glob that matches is used.
         node_labels: Other node labels of these machines, with values; globs. The table does not place a job

@@ -9,7 +9,7 @@ from pydantic import AfterValidator
 from pydantic import Field as Limits
 
 from common.quantities import thousandths
-from contract.place import ENV, LABEL, MOST_TERMS, NAME, Place, parse
+from contract.place import ENV, LABEL, MOST_SUMMANDS, NAME, Place, parse
 from webhook.objects.paths import ObjectPath
 from webhook.objects.templates import matches
 from webhook.objects.tree import Json, Path, WrongTypeError, get
@@ -159,14 +159,14 @@ Factors = Annotated[tuple[Factor, ...], one_or_more(Whole | Pointer | Factor, _t
 
 
 @dataclass(frozen=True, kw_only=True)
-class Term(Row):
-    """A part of a pod's number. A term has one of the keys label, env and podName.
+class Summand(Row):
+    """A summand of a pod's number. It has one of the keys label, env and podName.
 
     Attributes:
-        label: The label of the pod that has the number. E.g. batch.kubernetes.io/job-completion-index
-        env: The environment variable of a container that has the number.
+        label: The pod's label whose value is the number. E.g. batch.kubernetes.io/job-completion-index
+        env: The container's environment variable whose value is the number.
         pod_name: true: the number is at the end of the pod's name.
-        times: A factor for the number, in the form of ``replicas``.
+        times: A factor for the number, written like ``replicas``.
     """
 
     label: Annotated[str, Limits(pattern="^[^ =*+]+$")] = ""
@@ -176,33 +176,33 @@ class Term(Row):
 
     @property
     def sources(self) -> list[str]:
-        """The sources of the term, as the placement annotation names them. A valid term has one source."""
+        """The sources of the summand, as the placement annotation names them. A valid summand has one."""
         sources = [f"{LABEL}{self.label}"] if self.label else []
         return [*sources, *([f"{ENV}{self.env}"] if self.env else []), *([NAME] if self.pod_name else [])]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Number(Term):
+class Number(Summand):
     """A pod's number, from 0 among the pods that take nodes.
 
     Attributes:
-        plus: Up to three more terms, which are added.
+        plus: Up to three more summands.
         continues: true: the number is the position within the group, and the pods of earlier groups have
             smaller numbers.
-        count: The number of possible values, in the form of ``replicas``, if several pods can have the same
+        count: The number of possible values, written like ``replicas``, if several pods can have the same
             value. Such a job is placed without whole-job admission.
         completion_mode: A field. If its value is NonIndexed, the pods have no number.
     """
 
-    plus: Annotated[tuple[Term, ...], one_or_more(Term), Limits(max_length=MOST_TERMS - 1)] = ()
+    plus: Annotated[tuple[Summand, ...], one_or_more(Summand), Limits(max_length=MOST_SUMMANDS - 1)] = ()
     continues: Flag = False
     count: Factors = ()
     completion_mode: Maybe[Annotated[Field, read_as(Pointer | Field, _to_field)]] = None
 
     @cached_property
-    def terms(self) -> Sequence[tuple[str, Factors]]:
-        """The source and the factors of each term of the sum."""
-        return [(term.sources[0], term.times) for term in (self, *self.plus)]
+    def summands(self) -> Sequence[tuple[str, Factors]]:
+        """The source and the factors of each summand."""
+        return [(summand.sources[0], summand.times) for summand in (self, *self.plus)]
 
 
 BY_DEVICES: Literal["devices"] = "devices"
@@ -255,7 +255,9 @@ class Group(Row):
 
 @dataclass(frozen=True)
 class Suspending(Row):
-    """For jobs of Kubeflow's training operators: removed fields are added again until pods exist.
+    """For jobs of Kubeflow's training operators.
+
+    If an update removes added fields, the webhook adds them again, as long as the job has no pods.
 
     Attributes:
         suspend: JSON pointer to the field by which the user suspends the object.

@@ -26,8 +26,8 @@ T = TypeVar("T")
 _BYTES_A_SECOND = 256 * 1024
 """The number of bytes that delay a call by one second. About as many bytes are evaluated in a second."""
 _MOST_CALLS, _MOST_BYTES = 64, 6 * 1024 * 1024
-"""Maximum number of calls that wait, and of their bytes. Above these numbers, the call at the end of the
-queue fails. It need not be the newest call."""
+"""Maximum number of waiting calls, and maximum total of their bytes. Above these numbers, the call at the end
+of the queue fails. It need not be the newest call."""
 
 
 class LongWork:
@@ -42,12 +42,13 @@ class LongWork:
             source: The source of the table in use.
             log_config: The logging configuration of the process, for `logging.config.dictConfig`.
             memory: Maximum number of bytes by which the process grows.
-            seconds: Maximum time from a call to its result; less than ``timeoutSeconds`` in the manifests, 5.
+            seconds: Maximum time from a call to its result. For reviews, it must be less than
+                ``timeoutSeconds`` of the registrations, which is 5.
         """
         self._source, self._log_config, self._memory, self._seconds = source, log_config, memory, seconds
         self._is_working = False
-        # Each call has the time of its arrival plus its delay, its size in bytes, and its turn. The calls are
-        # ordered by these times.
+        # Each entry has the time when the call is due (arrival plus delay), its size in bytes, and the event
+        # that is set when its turn comes. The entries are ordered by these times.
         self._waiting_calls = list[tuple[float, int, AsyncResult]]()
         # The resource tracker of `multiprocessing` would write a warning in plain text into the JSON log.
         os.environ["PYTHONWARNINGS"] = "ignore:resource_tracker:UserWarning"
@@ -69,7 +70,7 @@ class LongWork:
             self._begin_next()
 
     def _begin_next(self) -> None:
-        """Begins the first call that waits."""
+        """Wakes the first waiting call; without one, records that nothing is running."""
         self._is_working = bool(self._waiting_calls)
         if self._waiting_calls:
             self._waiting_calls.pop(0)[-1].set()

@@ -7,10 +7,10 @@ A connection has these steps. Each step except `serving` has one deadline, which
 * serving, while the application answers. In this step the connection cannot be closed;
 * response, until the peer has read it. The next step is idle again, or the connection is closed.
 
-If there are too many connections, the connection whose step began first is closed. Connections without any
-answer are closed before other connections. So a flood closes its own connections, and not those of an API
-server. If all connections together hold too many bytes, the connection with the largest product of bytes held
-and seconds since its step began is closed.
+If there are too many connections, the connection whose step began first is closed. Connections on which no
+response has been sent yet are closed before other connections. So a flood closes its own connections, and not
+those of an API server. If all connections together hold too many bytes, the connection with the largest
+product of bytes held and seconds since its step began is closed.
 """
 
 import errno
@@ -60,7 +60,8 @@ class Peer:
         is_serving: Whether the application is processing the request now.
         has_answered: Whether at least one response has been sent on the connection.
         has_peer_ended: Whether the peer has sent its last byte.
-        is_closed: Whether the server has closed the connection. Its greenlet gets an error at its next wait.
+        is_closing: Whether the server ends the connection. Its greenlet gets an error at its next wait, and
+            answers a late request with 408.
         request: The request object of gunicorn; None until the head has arrived.
         held_bytes: The number of bytes in memory, first of the request, then of the response.
     """
@@ -71,7 +72,7 @@ class Peer:
         self.greenlet = getcurrent()
         self.request: Any = None
         self.held_bytes = 0
-        self.has_peer_ended = self.is_closed = self.is_serving = self.has_answered = False
+        self.has_peer_ended = self.is_closing = self.is_serving = self.has_answered = False
         self._out, self._reads = bytearray(), ReadCounter()
         self.begin_idle()
 
@@ -88,7 +89,7 @@ class Peer:
 
     def serve(self) -> None:
         """Begins to answer; raises an error if the server closed the connection while the body arrived."""
-        if self.is_closed:
+        if self.is_closing:
             raise connection_reset("closed by the server")
         self._begin(math.inf)
         self.is_serving = True
@@ -110,7 +111,7 @@ class Peer:
         """
         data: bytes = self.sock.recv(size)
         self.has_peer_ended = not data
-        if self._reads.count(len(data)):
+        if self._reads.has_too_many_after(len(data)):
             raise RefusedError(400, "the request has too many small parts: send at least 256 bytes at a time")
         self.begin_request()
         self._peers.hold(self, len(data))
@@ -159,7 +160,7 @@ class Peer:
         with suppress(OSError):
             if self._out:
                 self.flush()
-            if self.has_answered and not self.has_peer_ended and not self.is_closed:
+            if self.has_answered and not self.has_peer_ended and not self.is_closing:
                 self._drain()
         self.drop()
 
@@ -170,12 +171,14 @@ class Peer:
         self.request = None
 
     def _drain(self) -> None:
-        """Reads and ignores data until the peer closes, because a reset could cut off the last response."""
+        """Reads data until the peer closes or a limit is reached; a reset could cut off the last response."""
         self._begin(self._limits.linger_seconds)
         self.sock.shutdown(socket.SHUT_WR)
         size = 0
         while (
-            (data := self.sock.recv(64 * 1024)) and size < _MOST_DRAINED and not self._reads.count(len(data))
+            (data := self.sock.recv(64 * 1024))
+            and size < _MOST_DRAINED
+            and not self._reads.has_too_many_after(len(data))
         ):
             size += len(data)
 
@@ -198,7 +201,8 @@ class PeerSet:
     def add(self, peer: Peer) -> None:
         """Adds a connection. If there are too many, closes another connection.
 
-        Connections without any answer are closed first, and among them the connection whose step began first.
+        Connections on which no response has been sent yet are closed first; of these, the connection whose
+        step began first.
         """
         if len(self._all) >= self.limits.connections:
             self._evict(lambda peer: (peer.has_answered, peer.step_start))
@@ -232,7 +236,7 @@ class PeerSet:
         now = time.monotonic()
         for peer in [peer for peer in self._all if peer.deadline < now]:
             if peer.is_receiving:
-                peer.is_closed, peer.deadline = True, math.inf
+                peer.is_closing, peer.deadline = True, math.inf
                 error = RefusedError(408, "the request did not arrive in time")
                 peer.greenlet.kill(error, block=False)
             else:
@@ -252,7 +256,7 @@ class PeerSet:
     def _close(self, peer: Peer) -> None:
         """Closes a connection without a response, at once or when its greenlet waits."""
         self.discard(peer)
-        peer.is_closed = True
+        peer.is_closing = True
         if peer.greenlet is getcurrent():
             raise connection_reset("closed by the server")
         peer.greenlet.kill(connection_reset("closed by the server"), block=False)

@@ -38,7 +38,7 @@ class TlsSocket:
             try:
                 return self._tls.do_handshake()
             except ssl.SSLWantReadError:
-                if self._reads.count(0):
+                if self._reads.has_too_many_after(0):
                     raise ssl.SSLError(_SMALL_PARTS) from None
             finally:
                 self._flush()  # also sends an alert
@@ -66,7 +66,7 @@ class TlsSocket:
                 return data
             if overhead:
                 gevent.sleep(0)
-                if self._reads.count(0):
+                if self._reads.has_too_many_after(0):
                     raise ssl.SSLError(_SMALL_PARTS)
             if not self._feed():
                 return b""

@@ -30,7 +30,7 @@ class ReadCounter:
         """Counts bytes from the peer that TLS read and that are not data."""
         self._overhead += size
 
-    def count(self, size: int) -> bool:
+    def has_too_many_after(self, size: int) -> bool:
         """Counts a read of ``size`` bytes, and lets other greenlets run if the turn of this peer is over.
 
         Returns:

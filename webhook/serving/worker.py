@@ -69,7 +69,7 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         ]
 
     def run(self) -> None:
-        """Serves until a signal, then finishes the requests that have begun."""
+        """Serves until SIGTERM, then finishes the requests that have begun."""
         self.peers, self.pipelined_lock = PeerSet(self.app.limits), BoundedSemaphore()
         self.apps: dict[Listener, WsgiApp] = self.wsgi
         self.wsgi = self._call

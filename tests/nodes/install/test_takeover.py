@@ -30,7 +30,7 @@ def test_helm_takes_over_upgrades_and_rolls_back_without_a_lost_admission(instal
         load.more(5)
         for heading in (
             "Without Helm",
-            "From what kubectl has installed",
+            "Move from kubectl to Helm",
             "See whom the guard would refuse",
             "Roll back",
         ):

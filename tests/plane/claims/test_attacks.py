@@ -126,5 +126,5 @@ def test_a_tenant_with_claims_keeps_no_job_of_others_from_its_nodes(
     key = fleet.driver.apply("victim", 8)
     fleet.driver.wait(lambda jobs: jobs[key].whole)
     log = fleet.program.log.read_text(encoding="utf-8")
-    assert not [word for word in ("mistake", "Traceback", "not whole within") if word in log], log
+    assert not [word for word in ("mistake", "Traceback", "without all its nodes") if word in log], log
     assert hostile.peak(fleet.program) < hostile.MEMORY

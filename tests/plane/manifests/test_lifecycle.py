@@ -105,7 +105,7 @@ def test_helm_takes_over_what_kubectl_installed_upgrades_rolls_back_and_uninstal
     before = stored(kubectl)
     with pytest.raises(AssertionError, match="cannot be imported into the current release"):
         typed(person, f"helm install {chart.NAME} manifests/chart --namespace {chart.NAME}")
-    output = type_in(INSTALL, "From what kubectl has installed", folder, kubectl)
+    output = type_in(INSTALL, "Move from kubectl to Helm", folder, kubectl)
     assert "guard enforce, whole-job admission on, failurePolicy Ignore" in output
     taken = stored(kubectl)
     assert kept(taken) == kept(before)

@@ -43,7 +43,7 @@ class Siege:
             self.stage.wait(lambda jobs: jobs[key].whole)
             assert before <= self.others(attack), "a Pod was touched"
         log = self.program.log.read_text(encoding="utf-8")
-        assert not [word for word in ("mistake", "Traceback", "not whole within") if word in log], log
+        assert not [word for word in ("mistake", "Traceback", "without all its nodes") if word in log], log
         assert hostile.peak(self.program) < hostile.MEMORY
 
     def others(self, attack: Attack) -> set[str]:
