@@ -23,8 +23,16 @@ def get(node: Any, path: Sequence[str | int]) -> Any:  # noqa: ANN401 - JSON of 
 
 def get_map(node: Any, path: Sequence[str | int]) -> dict[str, Any]:  # noqa: ANN401 - as above
     """Returns the map at a path; an empty map for any other value."""
-    value = get(node, path)
-    return value if isinstance(value, dict) else {}
+    for part in path:
+        node = node.get(part) if isinstance(node, dict) else node and get(node, (part,))
+    return node if isinstance(node, dict) else {}
+
+
+def get_maps(node: Any, path: Sequence[str | int] = ()) -> list[dict[str, Any]]:  # noqa: ANN401 - as above
+    """Returns the maps in the list at a path; an empty list for any other value."""
+    for part in path:
+        node = node.get(part) if isinstance(node, dict) else node and get(node, (part,))
+    return [item for item in node if isinstance(item, dict)] if isinstance(node, list) else []
 
 
 @lru_cache(maxsize=256)

@@ -5,6 +5,8 @@ from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+from common.pointers import get_maps
+
 _QUANTITY: Final = re.compile(
     r"([+-]?(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30}))(?:([EPTGMk]|[EPTGMK]i|[num])|[eE]([+-]?[0-9]{1,2}))?"
 )
@@ -69,12 +71,12 @@ def requests(spec: dict[str, Any], status: dict[str, Any] | None = None) -> dict
     """
     total: dict[str, int] = {}
     actual_by_name = _read_actual(status) if status else {}
-    for container in _maps(spec.get("containers")):
+    for container in get_maps(spec.get("containers")):
         actual = actual_by_name.get(str(container.get("name")))
         _add(total, _usage(container, actual) if actual else _requested(container))
     sidecars: dict[str, int] = {}
     peak: dict[str, int] = {}
-    for container in _maps(spec["initContainers"]) if "initContainers" in spec else ():
+    for container in get_maps(spec["initContainers"]) if "initContainers" in spec else ():
         is_sidecar = container.get("restartPolicy") == "Always"
         usage = _usage(container, actual_by_name.get(str(container.get("name"))) if is_sidecar else None)
         _add(usage, sidecars)
@@ -89,10 +91,6 @@ def requests(spec: dict[str, Any], status: dict[str, Any] | None = None) -> dict
     if "overhead" in spec:
         _add(total, amounts(spec["overhead"]))
     return total
-
-
-def _maps(items: object) -> list[dict[str, Any]]:
-    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
 def _requested(owner: dict[str, Any]) -> dict[str, int]:
@@ -114,12 +112,12 @@ def _read_actual(status: dict[str, Any]) -> dict[str, _Actual]:
     """Returns the actual resources of each container by name, and of the whole pod by an empty name."""
     pending_resizes = (
         condition
-        for condition in _maps(status.get("conditions"))
+        for condition in get_maps(status.get("conditions"))
         if condition.get("type") == "PodResizePending"
     )
     is_infeasible = any(condition.get("reason") == "Infeasible" for condition in pending_resizes)
     keys = ("containerStatuses", "initContainerStatuses")
-    parts = [(str(item.get("name")), item) for kind in keys for item in _maps(status.get(kind))]
+    parts = [(str(item.get("name")), item) for kind in keys for item in get_maps(status.get(kind))]
     actual: dict[str, _Actual] = {}
     for name, part in [*parts, ("", status)]:
         resources = part.get("resources")

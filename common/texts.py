@@ -52,7 +52,7 @@ def cut(message: str) -> str:
     return printable(" ".join(message.splitlines()), MAX_MESSAGE_LENGTH)
 
 
-def join_names(names: Sequence[str], maximum: int) -> str:
+def join_names(names: Sequence[str], maximum: int = 4) -> str:
     """Returns names as one text, with at most ``maximum`` of them: ``a, b and 3 more``."""
     more = len(names) - maximum
     return ", ".join(names[:maximum]) + (f" and {more} more" if more > 0 else "")

@@ -23,9 +23,9 @@ from common.times import stamp
 from kube.api import ApiError, ForbiddenError
 from kubectl_ultraserver.check.gather import Gatherer, run_checks
 from kubectl_ultraserver.check.line import Status
-from kubectl_ultraserver.listing import Lister, UnknownJobError
+from kubectl_ultraserver.listing import Lister
 from kubectl_ultraserver.names import JobReference, parse_reference
-from kubectl_ultraserver.preview import Previewer, UnreadableError, preview_json, preview_lines
+from kubectl_ultraserver.preview import Previewer, preview_json, preview_lines
 from kubectl_ultraserver.proxy import ProxiedApi, connect_as_user
 from kubectl_ultraserver.queue import MAX_SECONDS, Queue, queue, standing_text
 from kubectl_ultraserver.servers import is_selected, servers
@@ -68,7 +68,7 @@ def with_lister(command: Callable[..., None]) -> Callable[..., None]:
         try:
             api, context_namespace = connect_as_user(kubeconfig, context)
             command(Lister(api, namespace or context_namespace), **values)
-        except (ApiError, UnknownJobError) as error:
+        except ApiError as error:
             _fail(str(error))
 
     for option in _OPTIONS:
@@ -154,8 +154,6 @@ def preview_command(
         texts = [read_text(file, path) for path in map(Path, files) for file in files_of(path)]
         previewer = Previewer(lister.api, lister.namespace)
         results = [previewer.preview(source, data, namespace, with_fit=with_fit) for source, data in texts]
-    except UnreadableError as error:
-        _fail(str(error))
     except OSError as error:
         _fail(f"{error.filename}: {error.strerror}")
     except UnavailableError as error:

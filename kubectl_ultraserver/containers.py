@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
+from common.texts import join_names
 from common.times import time_of
 from kube.api import Object
 from kubectl_ultraserver import messages
@@ -57,13 +58,16 @@ def explain_containers(case: Case) -> Iterator[Finding]:
     for pod in case.pods:
         if metadata(pod).get("deletionTimestamp"):
             since, node = text_at(pod, "metadata", "deletionTimestamp"), text_at(pod, "spec", "nodeName")
-            names_by_problem.setdefault(("", messages.terminating(since, node)), []).append(name_of(pod))
+            names_by_problem.setdefault(("", messages.terminating(since, node or "none")), []).append(
+                name_of(pod)
+            )
         for status in _container_statuses(pod):
             name = text_at(status, "name")
             if name not in (WAIT_CONTAINER, SCRIPT_CONTAINER) and (problem := _why_not_running(status)):
                 names_by_problem.setdefault((name, problem), []).append(name_of(pod))
     for (container, problem), names in names_by_problem.items():
-        text = messages.of_pods(names, messages.of_container(container, problem))
+        subject = f"container {container} " if container else ""
+        text = f"{join_names(names)}: {subject}{problem}"
         yield Finding("container-not-running" if container else "terminating", "pod", names[0], text)
 
 
@@ -74,7 +78,7 @@ def explain_launcher(case: Case) -> Iterator[Finding]:
     launchers = case.launchers
     policy = text_at(case.job, "spec", "launcherCreationPolicy")
     if not launchers and case.pods and policy == "WaitForWorkersReady" and unready_workers:
-        text = messages.launcher_waits_for_ready(unready_workers)
+        text = messages.launcher_waits_for_ready(join_names(unready_workers))
         yield Finding("launcher-when-ready", "pod", unready_workers[0], text)
     elif not launchers and case.pods:
         name = f"{case.reference.name}-launcher"
@@ -97,7 +101,7 @@ def _explain_init_container(pod: Object, status: Object, unready_workers: list[s
         problem = messages.init_failed(container, at(ending, "exitCode"), number_at(status, "restartCount"))
         yield Finding("init-failed", "pod", name, problem, message_lines, "" if message_lines else logs)
     if container == WAIT_CONTAINER and unready_workers and (is_running or has_failed):
-        text = messages.launcher_waits(unready_workers)
+        text = messages.launcher_waits(join_names(unready_workers))
         yield Finding("launcher-waits", "pod", unready_workers[0], text)
     elif is_running and not has_failed:
         text = messages.init_container(container, messages.RUNNING)
@@ -121,5 +125,5 @@ def _why_not_running(status: Object) -> str:
         return messages.container_waits(reason, text_at(waiting, "message"), *code_and_reason)
     if ending and at(ending, "exitCode") != 0:
         text = text_at(ending, "message")
-        return messages.container_ended(at(ending, "exitCode"), at(ending, "reason"), text)
+        return messages.container_ended(at(ending, "exitCode"), at(ending, "reason"), text).rstrip(": ")
     return ""

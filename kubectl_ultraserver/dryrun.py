@@ -89,7 +89,7 @@ def explain(run: DryRun) -> list[Finding]:
         problem = messages.other_tables(", ".join(sorted(stored_tables)), table)
         return [Finding("other-table", "webhook", NAME, problem, differences, messages.WAIT_FOR_TABLE)]
     if not stored_tables and (denials or differences):
-        return list(_explain_no_change(run, messages.contrary_to_table(refuse=bool(denials))))
+        return list(_explain_no_change(run, messages.contrary_to_table("refuse" if denials else "change")))
     names = ", ".join(text_at(hook, "name") for hook in run.matching_hooks(ours=False)) or "unknown"
     other_writer = Finding("other-writer", "webhook", names, messages.OTHER_WRITER, differences)
     return [other_writer] if differences else []
@@ -136,7 +136,7 @@ def _explain_hook(run: DryRun, hook: Object, effect: str) -> Finding:
     details = tuple(
         f"{text_at(item, 'name')}: {' '.join(text_at(item, 'expression').split())}" for item in conditions
     )
-    why, remedy = messages.did_nothing(effect, messages.any_of(reasons)), messages.ASK_CHECK
+    why, remedy = messages.did_nothing(effect, "; or ".join(reasons)), messages.ASK_CHECK
     return Finding("did-nothing", "webhook", text_at(hook, "name"), why, details, remedy)
 
 

@@ -194,7 +194,8 @@ class Case:
         last_events: dict[tuple[str, str], Object] = {}
         for event in sorted(self.events, key=_event_time):
             name = text_at(event, "involvedObject", "name")
-            is_wanted = reporting_program(event) == component if component else event.get("type") == "Warning"
+            writer = text_at(event, "reportingComponent") or text_at(event, "source", "component")
+            is_wanted = writer == component if component else event.get("type") == "Warning"
             if name in object_names and is_wanted:
                 last_events[name, text_at(event, "reason")] = event
         yield from last_events.values()
@@ -206,11 +207,6 @@ class Case:
                 text = text_at(item.get("message")) or text_at(item.get("reason"))
                 return f"{item['type']}: {text}".strip(": ")
         return ""
-
-
-def reporting_program(event: Object) -> str:
-    """Returns the program that wrote an Event."""
-    return text_at(event, "reportingComponent") or text_at(event, "source", "component")
 
 
 def _event_time(event: Object) -> str:

@@ -12,7 +12,7 @@ from kubectl_ultraserver import messages
 from kubectl_ultraserver.findings import Case
 from kubectl_ultraserver.fleet import Fleet
 from kubectl_ultraserver.objects import at, metadata
-from kubectl_ultraserver.scheduling import decision_of, reason_and_details, why_stopped
+from kubectl_ultraserver.scheduling import reason_and_details, scene_of, why_stopped
 from placement.decide.members import Member
 from placement.observe.coming import future_pods
 from placement.observe.inventory import Claim, read_claim
@@ -62,7 +62,7 @@ def fit(
     is_gated, worker_keys, fleet = place.placer is Placer.WHOLE_JOB, {pod.key for pod in pods}, case.fleet
     other_pods = (pod for pod in fleet.pods if is_gated or not pod.gated)
     notes = (messages.note(fleet.unseen),) if fleet.unseen else ()
-    decision = decision_of(case.fleet, [*other_pods, *earlier_pods, *pods], reserves=is_gated)
+    decision = scene_of(fleet, [*other_pods, *earlier_pods, *pods], reserves=is_gated).decision()
     for waiting in decision.waiting:
         if waiting.job.key in worker_keys:
             why, details = reason_and_details(case, decision, waiting)
@@ -79,22 +79,17 @@ def _workers(
     case: Case, parts: Iterable[Object], priorities: Mapping[str, int], templates: Mapping[str, Object]
 ) -> tuple[Place | None, tuple[Pod, ...]]:
     """Returns a job's placement annotation, and the workers that an operator would create for the job."""
-    patched_pods = [(jsonpatch.apply_patch(part["pod"], part["preview"]["patch"]), part) for part in parts]
-    workers = [
-        (place, pod)
-        for pod, part in patched_pods
-        if (place := read(metadata(pod)))
-        for _ in range(part["first"], part["last"] + 1)
-    ]
-    if not workers:
+    workers: list[Object] = []
+    for part in parts:
+        pod = jsonpatch.apply_patch(part["pod"], part["preview"]["patch"])
+        workers += [pod] * (part["last"] + 1 - part["first"]) if read(metadata(pod)) else []
+    place = read(metadata(workers[0])) if workers else None
+    if place is None:
         return None, ()
-    place = workers[0][0]
     # Each replica of a LeaderWorkerSet is a job; other kinds have no groups.
-    group_count = at(case.job, "spec", "replicas") if place.group else 1
-    worker_pods = [pod for _, pod in workers]
-    groups = 1 if group_count is None else group_count
-    job = case.namespace, case.reference.name
-    pods = future_pods(*job, worker_pods, place, groups, priorities, case.fleet.now)
+    replicas = at(case.job, "spec", "replicas") if place.group else None
+    job, groups = (case.namespace, case.reference.name), 1 if replicas is None else replicas
+    pods = future_pods(*job, workers, place, groups, priorities, case.fleet.now)
     return place, _with_claims(case.fleet, pods, templates)
 
 

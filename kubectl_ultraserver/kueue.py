@@ -56,7 +56,7 @@ def _explain_workload(case: Case, workload: Object) -> Iterator[Finding]:
     queue = text_at(workload, "spec", "queueName")
     eviction = condition(workload, "Evicted") if is_true(workload, "Evicted") else {}
     eviction_text = messages.kueue_evicted(eviction.get("reason"), text_at(eviction.get("message")))
-    details = (eviction_text,) if eviction else ()
+    details = (eviction_text.rstrip(": "),) if eviction else ()
     if at(workload, "spec", "active") is False:
         yield Finding("deactivated", "queue", queue, messages.deactivated(name_of(workload)), details)
     elif has_quota:

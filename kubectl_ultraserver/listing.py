@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 from urllib.parse import quote
 
 from common.output import progress
-from kube.api import ForbiddenError, Object, leases_path
+from kube.api import ApiError, ForbiddenError, Object, leases_path
 from kube.rest import RestApi
 from kubectl_ultraserver import messages, service
 from kubectl_ultraserver.findings import Case
@@ -35,10 +35,6 @@ RULES_PATH: Final = f"/api/v1/namespaces/{NAME}/configmaps/{NAME}-rules"
 """The ConfigMap with the installation's rule table."""
 LEASE_PATH: Final = f"{leases_path(NAME)}/{COMPONENT}"
 """The Lease of the installation's placement program."""
-
-
-class UnknownJobError(Exception):
-    """The API server has no job of this name."""
 
 
 @dataclass
@@ -99,13 +95,12 @@ class Lister:
         """Returns a job with its pods and the cluster.
 
         Raises:
-            UnknownJobError: The API server has no job of this name.
-            ApiError: The API server refuses, or does not answer.
+            ApiError: The API server has no job of this name, refuses, or does not answer.
         """
         job = self._job(reference)
         pods = [pod for pod in self.items(f"/api/v1/{self._scope}/pods") if is_pod_of(pod, reference)]
         if job is None and not pods and not any(is_owned(item, reference) for item in self._workloads()):
-            raise UnknownJobError(messages.no_job(reference, self.namespace))
+            raise ApiError(messages.no_job(reference, self.namespace))
         return Case(reference, self.namespace, job or {}, tuple(sorted(pods, key=name_of)), self.fleet)
 
     def with_explanations(self, case: Case) -> Case:

@@ -9,26 +9,18 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Final, Literal
 
-from common import texts
+from common.texts import join_names
 from common.times import clock_text, length_text
 from contract.keys import INJECT, ON_NODE_FAILURE, PLACE
 from contract.place import Placer
 from kubectl_ultraserver.objects import NAME
 from placement.observe.model import COMPONENT
 
-MAX_NAMES: Final = 4
-"""The maximum number of names in a text, which then has the number of the other names."""
-
 RECREATE: Final = "delete the job and apply it again: the webhook acts on creation only"
 GET_PODS: Final = f"kubectl -n {NAME} get pods"
-NO_NODE: Final = "none"
 NOT_KNOWN: Final = "not known"
 note: Final = "note: {}".format
 more_details: Final = "and {} more: --output json has all".format
-
-
-def join_names(names: Sequence[str]) -> str:
-    return texts.join_names(names, MAX_NAMES)
 
 
 # ---- Codes of findings -------------------------------------------------------------------------------------
@@ -62,6 +54,8 @@ VERDICTS: Final[Mapping[Verdict, str]] = {
 """For each kind of `Problem`, its words in a sentence."""
 UNKNOWN: Final = "cannot tell whether it is placed whole"
 NO_WORKERS: Final = "it has no workers"
+UNMARKED: Final = f"no annotation {PLACE}: the webhook did not change it"
+not_whole: Final = "not placed whole: {}".format
 whole: Final = "placed whole: {} workers on {}, as node config {} needs".format
 crowded_node: Final = "node {} has {} of the job's workers, and must have at most one".format
 on_node: Final = "{} is on node {}, {}".format
@@ -71,23 +65,9 @@ other_mode: Final = "whose mode {} has no node config {}".format
 other_claim: Final = "{} gets its devices through {}, with node config {}; the job has node config {}".format
 shared: Final = "{} is shared with {}, which has {} on node {}".format
 outside: Final = "node {} is in no working UltraServer".format
-
-
-def not_whole(kinds: Iterable[Verdict]) -> str:
-    return f"not placed whole: {', '.join(VERDICTS[kind] for kind in kinds)}"
-
-
-def unmarked(names: Sequence[str]) -> str:
-    subject = f"{join_names(names)}: " if names else ""
-    return f"{subject}no annotation {PLACE}: the webhook did not change it"
-
-
-def of_pods(names: Sequence[str], text: str) -> str:
-    return f"{join_names(names)}: {text}"
-
-
-def without_node(names: Sequence[str], expected: int) -> str:
-    return f"{len(names)} of {expected} workers have no node: {join_names(names)}"
+node_outside: Final = "node {}: in no working UltraServer, label {} is {}".format
+without_node: Final = "{} of {} workers have no node: {}".format
+partial_block: Final = "{0} has {1} of the job's workers, and node config {2} needs {2}: {3}".format
 
 
 def workers_exist(count: int, expected: int, missing_numbers: Sequence[str] = ()) -> str:
@@ -95,19 +75,10 @@ def workers_exist(count: int, expected: int, missing_numbers: Sequence[str] = ()
     return f"{count} of {expected} workers exist{missing}"
 
 
-def partial_block(unit: str, names: Sequence[str], size: int) -> str:
-    count = f"{unit} has {len(names)} of the job's workers"
-    return f"{count}, and node config {size} needs {size}: {join_names(names)}"
-
-
 def no_unit(label: str, server: str | None, number: str) -> str:
     values = f"label {label} is {server or 'missing'}, node id {number or 'missing'}"
     hint = "" if server else "; the device plugin, the DRA driver or you set labels"
     return f"which is in no working UltraServer: {values}{hint}"
-
-
-def node_outside(node: str, label: str, value: str | None) -> str:
-    return f"node {node}: in no working UltraServer, label {label} is {value or 'missing'}"
 
 
 # ---- `topology` and `queue` --------------------------------------------------------------------------------
@@ -190,24 +161,14 @@ opt_in: Final = f"kubectl label namespace {{}} {INJECT}-; {RECREATE}".format
 would_refuse: Final = ", and the rule table would refuse the job: {}{}".format
 not_sent: Final = ": no MutatingWebhookConfiguration sends {}s to it".format
 REGISTERED_LATER: Final = ": it was registered after the job was created"
+by_policy: Final = ", by the policy: {}".format
+TABLE_CHANGED: Final = ": the rule table was changed after the job was created"
+WOULD_CHANGE: Final = ", and would now change it"
 PODS_THEN_RECREATE: Final = f"{GET_PODS}; then {RECREATE}"
 
 
 def added_nothing(why: str, *, pods_changed: bool) -> str:
     return f"{'added blocks to its pods, and nothing to the job' if pods_changed else 'added nothing'}{why}"
-
-
-def by_policy(policy: str | None) -> str:
-    return f", by the policy: {policy}" if policy else ""
-
-
-def reason(text: str, policy: str) -> str:
-    return f": {text}{'' if policy in text else policy}"
-
-
-def table_changed(*, would_change: bool) -> str:
-    result = ", and would now change it" if would_change else ""
-    return f": the rule table was changed after the job was created{result}"
 
 
 def not_called(policy: str, no_preview_reason: str, *, may_fail: bool, would_change: bool) -> str:
@@ -222,10 +183,22 @@ def not_called(policy: str, no_preview_reason: str, *, may_fail: bool, would_cha
 REPAIR: Final = f"repair the node, or apply the job again with annotation {ON_NODE_FAILURE}: move"
 NO_LEASE: Final = "does not run: it has no Lease, and pods with its gate wait"
 LOGS: Final = f"kubectl -n {NAME} logs deployment/{COMPONENT}"
-event: Final = "{}: {}".format
+foreign_gate: Final = "{}: scheduling gate {}, which {} must remove".format
 not_admitted: Final = "does not admit the job: {}".format
 last_event: Final = "its last Event: {}".format
 NO_REASON: Final = "no reason given"
+job_stays_on_dead_nodes: Final = "keeps the job on {}, and waits for the node".format
+launcher_without_node: Final = "the launcher has no node: {}".format
+NOT_TRIED: Final = "the scheduler has not tried to place it yet"
+WHERE_WORKERS_ARE: Final = "where its workers are"
+would_admit: Final = "would admit the job to {}".format
+will_admit: Final = "is about to admit the job to {}".format
+could_admit: Final = (
+    "could admit the job to {}, but has not: it has stalled, or a job with a reservation keeps its position"
+).format
+enough_nodes: Final = (
+    "there are enough nodes and devices for it: {}; the job's pods wait for another reason"
+).format
 
 
 def job_leaves_dead_nodes(nodes: Sequence[str], choice: str, stopped_reason: str) -> str:
@@ -233,48 +206,13 @@ def job_leaves_dead_nodes(nodes: Sequence[str], choice: str, stopped_reason: str
     return f"{text}, but the program {stopped_reason}" if stopped_reason else text
 
 
-def job_stays_on_dead_nodes(nodes: Sequence[str]) -> str:
-    return f"keeps the job on {join_names(nodes)}, and waits for the node"
-
-
 def old_lease(at: datetime, holder: str) -> str:
     by_holder = f" by {holder}" if holder else ", and no replica holds it"
     return f"does not run: its Lease was last renewed at {at:%H:%M:%S} UTC{by_holder}"
 
 
-def foreign_gate(names: Sequence[str], gate: str, *, is_kueue: bool) -> str:
-    owner = "Kueue" if is_kueue else "its owner"
-    return f"{join_names(names)}: scheduling gate {gate}, which {owner} must remove"
-
-
-def launcher_without_node(why: str) -> str:
-    return f"the launcher has no node: {why or 'the scheduler has not tried to place it yet'}"
-
-
-def _places_text(units: Sequence[str]) -> str:
-    return " ".join(units) or "where its workers are"
-
-
-def would_admit(units: Sequence[str]) -> str:
-    return f"would admit the job to {_places_text(units)}"
-
-
-def will_admit(units: Sequence[str]) -> str:
-    return f"is about to admit the job to {_places_text(units)}"
-
-
-def could_admit(units: Sequence[str]) -> str:
-    reason = "it has stalled, or a job with a reservation keeps its position"
-    return f"could admit the job to {_places_text(units)}, but has not: {reason}"
-
-
 def not_scheduled(scheduler: str, *, is_new: bool) -> str:
     return f"scheduler {scheduler} has not tried to place it{'' if is_new else ': is it running?'}"
-
-
-def enough_nodes(units: Sequence[str]) -> str:
-    places = " ".join(units) or "where its other workers are"
-    return f"there are enough nodes and devices for it: {places}; the job's pods wait for another reason"
 
 
 # ---- `why`: Kueue ------------------------------------------------------------------------------------------
@@ -292,15 +230,12 @@ deactivated: Final = "Workload {} is deactivated (spec.active)".format
 admission_check: Final = "admission check {}: {}: {}".format
 waits_in_queue: Final = "waits for {}: {}".format
 describe_queue: Final = "kubectl -n {} describe localqueue {}".format
+kueue_evicted: Final = "evicted: {}: {}".format
 
 
 def resume(namespace: str, job: str, policy: str) -> str:
     change = {"spec": {policy: {"suspend": False}} if policy else {"suspend": False}}
     return f"kubectl -n {namespace} patch {job} --type merge -p '{json.dumps(change)}'"
-
-
-def kueue_evicted(reason: object, text: str) -> str:
-    return f"evicted: {reason}: {text}".rstrip(": ")
 
 
 # ---- `why`: pods and containers ----------------------------------------------------------------------------
@@ -315,23 +250,12 @@ event_about: Final = "{} {}: {}: {}".format
 init_container: Final = "init container {} {}".format
 RUNNING: Final = "is running"
 container_logs: Final = "kubectl -n {} logs {} -c {}".format
-
-
-def terminating(since: str, node: str) -> str:
-    return f"terminating since {since}, on node {node or NO_NODE}"
-
-
-def of_container(container: str, why: str) -> str:
-    return f"container {container} {why}" if container else why
-
-
-def launcher_waits_for_ready(names: Sequence[str]) -> str:
-    condition = "created when all workers are Ready (launcherCreationPolicy)"
-    return f"the launcher is {condition}; not Ready: {join_names(names)}"
-
-
-def launcher_waits(names: Sequence[str]) -> str:
-    return f"the launcher waits for its workers; not Ready: {join_names(names)}"
+terminating: Final = "terminating since {}, on node {}".format
+container_ended: Final = "ended with exit code {}: {}: {}".format
+launcher_waits: Final = "the launcher waits for its workers; not Ready: {}".format
+launcher_waits_for_ready: Final = (
+    "the launcher is created when all workers are Ready (launcherCreationPolicy); not Ready: {}"
+).format
 
 
 def init_failed(container: str, code: object, restarts: int) -> str:
@@ -342,10 +266,6 @@ def init_failed(container: str, code: object, restarts: int) -> str:
 def container_waits(reason: str, text: str, exit_code: object, ending_reason: object) -> str:
     ending = f" (it ended before with exit code {exit_code}: {ending_reason})" if exit_code else ""
     return f"is waiting: {reason}: {text}".rstrip(": ") + ending
-
-
-def container_ended(code: object, reason: object, text: str) -> str:
-    return f"ended with exit code {code}: {reason}: {text}".rstrip(": ")
 
 
 # ---- `preview -f`: why the API server would store something else -------------------------------------------
@@ -364,16 +284,13 @@ OTHER_TABLE: Final = "its replicas have another table"
 ASK_CHECK: Final = "run kubectl ultraserver check: do the webhook's replicas answer, and with which table?"
 other_tables: Final = "its replicas use table {}, the preview service table {}".format
 excluded: Final = "{} is excluded by its {}: label {}".format
+contrary_to_table: Final = "though the rule table would {} it".format
 did_nothing: Final = "did nothing, {}: {}".format
 is_not_called: Final = "is not called, {}: {}".format
 no_rule: Final = "no rule of its registration is for {}".format
 undone: Final = "{} undid its changes".format
 differs: Final = "{}: {}, not {}".format
 not_served: Final = "it serves no {} of {}; is the CRD installed?".format
-
-
-def contrary_to_table(*, refuse: bool) -> str:
-    return f"though the rule table would {'refuse' if refuse else 'change'} it"
 
 
 def refused(why: str, *, ours: bool) -> str:
@@ -385,10 +302,6 @@ def server_answer(*, stores: bool, differs: bool) -> str:
     if stores:
         return "would store something else:" if differs else "would store that"
     return "would not store it:" if differs else "refuses it, as the table does"
-
-
-def any_of(reasons: Iterable[str]) -> str:
-    return "; or ".join(reasons)
 
 
 # ---- `preview --fit` ---------------------------------------------------------------------------------------
@@ -410,13 +323,15 @@ def fits(placer: Placer, units: Sequence[str], stopped_reason: str) -> str:
 
 # ---- Calls, and the page of `preview --web` ----------------------------------------------------------------
 
-_REMEDIES: Final = {
+service_refuses: Final = "the preview service refuses ({}): {}".format
+HOSTS: Final = "; an administrator can add the name of the API server to the chart's value previewHosts"
+api_server_answers: Final = "the API server answers {}: {}; {}".format
+REMEDIES: Final = {
     403: "an administrator can give you the Role of docs/preview.md",
     404: "install the chart with the value preview: true",
     503: f"see kubectl --namespace {NAME} get deployment {NAME}-preview",
 }
-_REMEDY: Final = f"try kubectl --namespace {NAME} port-forward service/{NAME}-preview 8080:http"
-_HOSTS: Final = "an administrator can add the name of the API server to the chart's value previewHosts"
+REMEDY: Final = f"try kubectl --namespace {NAME} port-forward service/{NAME}-preview 8080:http"
 _ROLE: Final = "docs/kubectl.md has a ClusterRole with all rights of the plugin"
 NO_KUBECTL: Final = "kubectl is not on the PATH, and calls to the API server go through it: install it"
 NO_KUBECONFIG: Final = "no kubeconfig names a cluster: set KUBECONFIG, or name a --kubeconfig or a --context"
@@ -434,11 +349,3 @@ no_job: Final = "there is no job {} in namespace {}".format
 other_pods_unseen: Final = "pods of other namespaces were not examined: {}".format
 claims_unseen: Final = "claimed devices were not examined: {}".format
 lacks_right: Final = f"cannot {{0}}: {{1}}; you need the right to {{0}}: {_ROLE}".format
-
-
-def service_refuses(status: int, error: object, *, is_forbidden: bool) -> str:
-    return f"the preview service refuses ({status}): {error}{f'; {_HOSTS}' if is_forbidden else ''}"
-
-
-def api_server_answers(status: int, text: object) -> str:
-    return f"the API server answers {status}: {text}; {_REMEDIES.get(status, _REMEDY)}"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from common.pointers import get, get_map
+from common.pointers import get, get_map, get_maps
 from kube.api import Object
 
 NAME: Final = "ultraserver-webhook"
@@ -34,8 +34,7 @@ def number_at(document: object, *path: str) -> int:
 
 def maps_at(document: object, *path: str) -> list[Object]:
     """Returns the maps in the list at a path; empty for any other value."""
-    value = at(document, *path)
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+    return get_maps(document, path)
 
 
 def labels(obj: Object, field: str = "labels") -> dict[str, str]:

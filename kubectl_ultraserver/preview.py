@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from common.output import style
 from common.texts import fold, printable
-from kube.api import ForbiddenError, Object
+from kube.api import ApiError, ForbiddenError, Object
 from kube.rest import parse_json
 from kubectl_ultraserver import messages, service
 from kubectl_ultraserver.dryrun import DryRun, explain
@@ -24,10 +24,6 @@ from placement.observe.model import Pod
 
 Preview = tuple[DryRun, list[Finding], Fit | None]
 """The results for an object: the dry run, why it differs from the service's preview, and the `Fit`."""
-
-
-class UnreadableError(Exception):
-    """The service cannot read a file; the message says where and why."""
 
 
 class Previewer(Lister):
@@ -46,16 +42,15 @@ class Previewer(Lister):
             takes whole nodes and would be stored has a `Fit`. Nodes that earlier jobs get are not free.
 
         Raises:
-            UnreadableError: The file has no objects, cannot be read, or names another namespace.
             UnavailableError: The service does not answer.
-            ApiError: The API server does not answer, or refuses to list objects.
+            ApiError: The service refuses the file, or the API server does not answer or refuses.
         """
         parameters = {"default_namespace": self.namespace, **({"namespace": namespace} if namespace else {})}
         try:
             answers = maps_at(parse_json(service.ask(self.api, data, format="json", **parameters)), "items")
             text = service.ask(self.api, data, format="diff", **parameters).decode()
         except service.BadDocumentError as error:
-            raise UnreadableError(f"{source}: {error}".replace(": request:", ":", 1)) from error
+            raise ApiError(f"{source}: {error}".replace(": request:", ":", 1)) from error
         for answer in answers:
             answer["source"]["file"] = source
             # The service's notes are about a default installation, but this command examines the actual one.

@@ -1,15 +1,16 @@
 """Lists the jobs that wait for whole-job admission, in the order of placement's own decision. Pure."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import count
 from typing import Final
 
+from common.texts import join_names
 from common.times import clock_text
 from kube.api import Object
 from kubectl_ultraserver import messages
 from kubectl_ultraserver.fleet import Fleet
-from kubectl_ultraserver.messages import join_names
 from kubectl_ultraserver.scheduling import scene_of, why_stopped
 from placement.decide.cluster import display_name
 from placement.decide.forecast import Start, forecast
@@ -109,26 +110,20 @@ def queue(
     immediate_start = Start(fleet.now, fleet.now) if times_are_known else None
     entries = []
     for admission in decision.admissions:
-        text = messages.fits_units(join_names(admission.units))
-        entries.append(_entry(decision, admission.job, FITS, text, immediate_start))
+        text = messages.NOT_KNOWN if fleet.unseen else messages.fits_units(join_names(admission.units))
+        entries.append(_entry(decision, admission.job, "" if fleet.unseen else FITS, text, immediate_start))
     entries += [_waiting_entry(decision, waiting, starts) for waiting in decision.waiting]
-    if not times_are_known:
-        entries = [replace(entry, units=()) for entry in entries]
-    if fleet.unseen:
-        entries = [
-            replace(entry, reason="", text=messages.NOT_KNOWN) if entry.reason == FITS else entry
-            for entry in entries
-        ]
-    positions = iter(range(1, len(entries) + 1))
-    if not fleet.unseen:
-        entries = [
-            entry if entry.reason in STUCK else replace(entry, position=next(positions)) for entry in entries
-        ]
-    waiting_jobs = {entry.job for entry in entries}
+    waiting_jobs, positions = {entry.job for entry in entries}, count(1)
     for index, entry in enumerate(entries):
-        after_waiting = tuple(job for job in entry.after if job in waiting_jobs)
-        overtaken = _overtaken(entry, entries[:index])
-        entries[index] = replace(entry, after_waiting=after_waiting, ahead=overtaken)
+        start, has_position = entry.start, not fleet.unseen and entry.reason not in STUCK
+        later = (other.job for other in entries[:index] if start and other.start and start < other.start)
+        entries[index] = replace(
+            entry,
+            position=next(positions) if has_position else None,
+            after_waiting=tuple(job for job in entry.after if job in waiting_jobs),
+            ahead=tuple(later),
+            units=entry.units if times_are_known else (),
+        )
     notes = [*_help_texts(decision)] if times_are_known else []
     notes += [messages.ORDER] if len(entries) > 1 and not fleet.unseen else []
     notes += [messages.RESERVED] if any(entry.units for entry in entries) else []
@@ -160,12 +155,6 @@ def _waiting_entry(decision: Decision, waiting: Waiting, starts: Mapping[JobKey,
     text = "; ".join(filter(None, (waiting.text(), broken_text)))
     entry = _entry(decision, waiting.job, waiting.reason, text, start)
     return replace(entry, units=reservation.units) if reservation else entry
-
-
-def _overtaken(entry: Entry, earlier: Iterable[Entry]) -> tuple[str, ...]:
-    """Returns the jobs with an earlier position that start later."""
-    start = entry.start
-    return tuple(other.job for other in earlier if start and other.start and start < other.start)
 
 
 def _help_texts(decision: Decision) -> Iterator[str]:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
+from common.texts import join_names
 from common.times import time_of
 from contract.keys import GATE
 from contract.place import Placer
@@ -44,7 +45,8 @@ def explain_unplaced(case: Case) -> Iterator[Finding]:
         if pod.gates and not pod.gated:
             names_by_gate.setdefault(pod.gates[0], []).append(pod.name)
     for gate, names in names_by_gate.items():
-        problem = messages.foreign_gate(names, gate, is_kueue=gate.startswith(KUEUE_GATES))
+        owner = "Kueue" if gate.startswith(KUEUE_GATES) else "its owner"
+        problem = messages.foreign_gate(join_names(names), gate, owner)
         yield Finding("foreign-gate", "pod", names[0], problem)
     names_without_gates = {pod.name for pod in pods if not pod.gates}
     workers_without_gates = [worker for worker in case.workers if worker.name in names_without_gates]
@@ -52,14 +54,15 @@ def explain_unplaced(case: Case) -> Iterator[Finding]:
         yield from _explain_no_node(case, workers_without_gates)
     launchers = [raw for raw in case.launchers if name_of(raw) in names_without_gates]
     for raw in launchers if not workers_without_gates else ():
-        problem = messages.launcher_without_node(text_at(condition(raw, "PodScheduled"), "message"))
+        reason = text_at(condition(raw, "PodScheduled"), "message") or messages.NOT_TRIED
+        problem = messages.launcher_without_node(reason)
         yield Finding("launcher-without-node", "pod", name_of(raw), problem)
 
 
 def _explain_gate(case: Case, pods: Sequence[Pod]) -> Iterator[Finding]:
     """Yields findings about why the placement program does not admit the jobs of these pods."""
     pod_keys = {pod.key for pod in pods}
-    decision = decision_of(case.fleet, [*case.fleet.pods, *case.ended_workers])
+    decision = scene_of(case.fleet, [*case.fleet.pods, *case.ended_workers]).decision()
     events = case.events_about([pod.name for pod in pods], component=COMPONENT)
     event_texts = dict.fromkeys(text_at(event, "message") for event in events)
     stopped_reason = why_stopped(case.lease, case.fleet.now)
@@ -72,7 +75,7 @@ def _explain_gate(case: Case, pods: Sequence[Pod]) -> Iterator[Finding]:
     for admission in decision.admissions:
         if admission.job.key not in pod_keys:
             continue
-        units = admission.units
+        units = " ".join(admission.units) or messages.WHERE_WORKERS_ARE
         if stopped_reason:
             yield Finding("would-admit", "program", COMPONENT, messages.would_admit(units))
         elif age < GRACE:
@@ -119,7 +122,7 @@ def _explain_no_node(case: Case, workers: Sequence[Pod]) -> Iterator[Finding]:
     for (code, text), names in names_by_problem.items():
         events = (event for event in case.events_about(names) if event.get("reason") == CLAIM_NOT_CREATED)
         details = tuple(dict.fromkeys(text_at(event, "message") for event in events))
-        yield Finding(code, "pod", names[0], messages.of_pods(names, text), details)
+        yield Finding(code, "pod", names[0], f"{join_names(names)}: {text}", details)
     for job in dict.fromkeys(worker.job for worker in workers):
         yield from _explain_units(case, case.workers_by_job[job])
 
@@ -139,20 +142,16 @@ def _explain_units(case: Case, workers: Sequence[Pod]) -> Iterator[Finding]:
     ]
     own_keys, own_uids = {pod.key for pod in own_pods}, {pod.uid for pod in own_pods}
     other_pods = (pod for pod in case.fleet.pods if pod.uid not in own_uids and not pod.gated)
-    decision = decision_of(case.fleet, [*other_pods, *own_pods, *case.ended_workers], reserves=False)
+    scene = scene_of(case.fleet, [*other_pods, *own_pods, *case.ended_workers], reserves=False)
+    decision = scene.decision()
     for waiting in decision.waiting:
         if waiting.job.key in own_keys and not waiting.job.obstacle:
             problem, details = reason_and_details(case, decision, waiting)
             yield Finding("too-few-units", "ultraserver", case.reference.name, problem, details)
     for admission in decision.admissions:
         if admission.job.key in own_keys:
-            text = messages.enough_nodes(admission.units)
+            text = messages.enough_nodes(" ".join(admission.units) or messages.WHERE_WORKERS_ARE)
             yield Finding("enough-units", "ultraserver", case.reference.name, text)
-
-
-def decision_of(fleet: Fleet, pods: Iterable[Pod | EndedWorker], *, reserves: bool = True) -> Decision:
-    """Returns the decision that the placement program would make now for these pods."""
-    return scene_of(fleet, pods, reserves=reserves).decision()
 
 
 def scene_of(fleet: Fleet, pods: Iterable[Pod | EndedWorker], *, reserves: bool = True) -> Scene:
@@ -170,7 +169,7 @@ def reason_and_details(case: Case, decision: Decision, waiting: Waiting) -> tupl
     lines = [f"{unit}: {cause.detail}" for unit, cause in causes(decision.cluster, ranking, job)]
     if job.place.size > 1:
         lines += [
-            messages.node_outside(node.name, job.place.unit, node.labels.get(job.place.unit))
+            messages.node_outside(node.name, job.place.unit, node.labels.get(job.place.unit) or "missing")
             for node in fleet.topology.nodes.values()
             if fleet.is_ultraserver_node(node) and node.unit(job.place.unit) is None
         ]

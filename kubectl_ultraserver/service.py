@@ -23,8 +23,10 @@ class BadDocumentError(Exception):
 def error_text(status: int, answer: Object) -> str:
     """Returns why the service, or the API server in front of it, refuses a request, and what to do."""
     if "error" in answer:
-        return messages.service_refuses(status, answer["error"], is_forbidden=status == HTTPStatus.FORBIDDEN)
-    return messages.api_server_answers(status, answer.get("message"))
+        hint = messages.HOSTS if status == HTTPStatus.FORBIDDEN else ""
+        return messages.service_refuses(status, answer["error"]) + hint
+    remedy = messages.REMEDIES.get(status, messages.REMEDY)
+    return messages.api_server_answers(status, answer.get("message"), remedy)
 
 
 def service_state(api: RestApi) -> Object:
@@ -58,7 +60,7 @@ def ask(api: RestApi, text: bytes, **parameters: str) -> bytes:
 
 
 def item_of(api: RestApi, obj: Object, **parameters: str) -> Object:
-    """Returns the service's preview of an object: an item of ``webhook/preview/preview.schema.json``.
+    """Returns the service's preview of an object: an ``Item`` of ``webhook/preview/openapi.yaml``.
 
     Raises:
         UnavailableError: The service does not answer, or cannot read the object.

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from common.output import style
-from common.texts import columns, printable
+from common.texts import columns, join_names, printable
 from common.times import clock_text, length_text
 from kubectl_ultraserver import messages
 from kubectl_ultraserver.check.line import Line, Status
@@ -77,7 +77,7 @@ def queue_lines(queue: Queue, entries: Sequence[Entry], now: datetime) -> Iterat
         reason = f"{entry.text}; starts {entry.start_note}" if entry.start_note else entry.text
         order = str(entry.priority), f"{entry.share:.0%}", clock_text(entry.since, now)
         limit = length_text(timedelta(seconds=entry.limit)) if entry.limit else ""
-        row = (entry.job, str(entry.workers), limit, *order, start, messages.join_names(entry.units), reason)
+        row = (entry.job, str(entry.workers), limit, *order, start, join_names(entry.units), reason)
         table.append([printable(value) or "-" for value in (str(entry.position or ""), *row)])
     if entries:
         yield ""

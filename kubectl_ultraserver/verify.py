@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from common.texts import join_names
 from contract.keys import HOSTNAME
 from contract.place import Place
 from kubectl_ultraserver import messages
@@ -91,7 +92,8 @@ def verify(case: Case) -> Verification:
     if place is None:
         text = messages.UNKNOWN
     elif problems:
-        text = messages.not_whole(dict.fromkeys(problem.kind for problem in problems))
+        kinds = dict.fromkeys(messages.VERDICTS[problem.kind] for problem in problems)
+        text = messages.not_whole(", ".join(kinds))
     else:
         count = len({_unit_of(case, worker, place) for worker in case.workers})
         is_divisible = case.fleet.table.units.kind_of_label(place.unit).is_divisible
@@ -122,11 +124,11 @@ def unmarked_workers(case: Case) -> Iterator[Problem]:
     """Yields the problems of workers that the webhook did not change, or that cannot be placed."""
     names = [worker.name for worker in case.workers if worker.place is None and not case.problem(worker)]
     if case.place is None or names:
-        text = messages.unmarked(names if case.place else ())
-        yield Problem("place", text, names[0] if names else case.reference.name)
+        subject = f"{join_names(names)}: " if case.place else ""
+        yield Problem("place", subject + messages.UNMARKED, names[0] if names else case.reference.name)
     for worker in case.workers:
         if problem := case.problem(worker):
-            text = messages.of_pods([worker.name], problem)
+            text = f"{worker.name}: {problem}"
             yield Problem("claim" if worker.place else "place", text, worker.name)
 
 
@@ -134,7 +136,8 @@ def waiting_workers(case: Case) -> Iterator[Problem]:
     """Yields the problems of workers that have no node, or do not exist."""
     names = [worker.name for worker in case.workers if not worker.node]
     if names:
-        yield Problem("waiting", messages.without_node(names, case.worker_count), names[0])
+        text = messages.without_node(len(names), case.worker_count, join_names(names))
+        yield Problem("waiting", text, names[0])
     if len(case.workers) < case.worker_count or not case.worker_count:
         count = case.worker_count
         text = messages.workers_exist(len(case.workers), count) if count else messages.NO_WORKERS
@@ -148,7 +151,10 @@ def misplaced_workers(case: Case) -> Iterator[Problem]:
         for worker in workers:
             if worker.node:
                 yield from _check_node(case, worker, place)
-                yield from _check_claims(case, worker, place)
+                for name, mode in case.fleet.claimed_configs(worker).items():
+                    if place and mode not in (0, place.size):
+                        text = messages.other_claim(worker.name, name, mode, place.size)
+                        yield Problem("claim", text, worker.name)
         if place:
             yield from _check_blocks(case, workers, place)
 
@@ -167,7 +173,8 @@ def _check_blocks(case: Case, workers: Sequence[Pod], place: Place) -> Iterator[
     for unit_id, unit_workers in sorted(workers_by_unit.items()):
         if must_be_whole and len(unit_workers) != place.size:
             names = [worker.name for worker in unit_workers]
-            yield Problem("straddles", messages.partial_block(unit_id, names, place.size), unit_id)
+            text = messages.partial_block(unit_id, len(names), place.size, join_names(names))
+            yield Problem("straddles", text, unit_id)
         unit = case.fleet.topology.unit(place.unit, unit_id)
         if unit and not case.fleet.table.units.kind_of_label(place.unit).shared:
             yield from _check_sharing(case, workers, unit, place.size)
@@ -193,12 +200,6 @@ def _check_node(case: Case, worker: Pod, place: Place | None) -> Iterator[Proble
     mode = node.labels.get(MODE)
     if mode and place.size in MODE_TOKENS and not MODE_TOKENS[place.size] & set(mode.split("_")):
         yield Problem("node", on_node(messages.other_mode(mode, place.size)), node.name)
-
-
-def _check_claims(case: Case, worker: Pod, place: Place | None) -> Iterator[Problem]:
-    for name, mode in case.fleet.claimed_configs(worker).items():
-        if place and mode not in (0, place.size):
-            yield Problem("claim", messages.other_claim(worker.name, name, mode, place.size), worker.name)
 
 
 def _check_sharing(case: Case, workers: Sequence[Pod], unit: Unit, size: int) -> Iterator[Problem]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from common.texts import join_names
 from common.times import time_of
 from contract import keys
 from kubectl_ultraserver import messages
@@ -45,14 +46,14 @@ def _explain_dead_nodes(case: Case) -> Iterator[Finding]:
     choices = {worker.on_failure for worker in admitted_workers} - {""}
     if choices:
         events = case.events_about([pod.name for pod in admitted_workers], component=COMPONENT)
-        details = (messages.event(text_at(event, "reason"), text_at(event, "message")) for event in events)
+        details = (f"{text_at(event, 'reason')}: {text_at(event, 'message')}" for event in events)
         stopped_reason = why_stopped(case.lease, case.fleet.now)
         # The workers of a job usually have one choice; if not, `min` always gives the same text.
         problem = messages.job_leaves_dead_nodes(dead_nodes, min(choices), stopped_reason)
         remedy = messages.GET_PODS if stopped_reason else ""
         yield Finding("leaves-failed-nodes", "program", COMPONENT, problem, tuple(details), remedy)
     else:
-        problem, remedy = messages.job_stays_on_dead_nodes(dead_nodes), messages.REPAIR
+        problem, remedy = messages.job_stays_on_dead_nodes(join_names(dead_nodes)), messages.REPAIR
         yield Finding("waits-for-failed-nodes", "program", COMPONENT, problem, (), remedy)
 
 
@@ -72,11 +73,13 @@ def _why_unchanged(case: Case) -> tuple[messages.Code, str, str]:
     if label in keys.OPT_OUT_VALUES:
         return "namespace-opted-out", messages.opted_out(namespace, label), messages.opt_in(namespace)
     creation_time, preview_answer = time_of(metadata(case.job).get("creationTimestamp")), case.answer
-    policy_text = messages.by_policy(preview_answer.get("policy"))
+    policy = preview_answer.get("policy")
+    policy_text = messages.by_policy(policy) if policy else ""
     if denials := preview_answer.get("denials"):
         return "table-refuses", messages.would_refuse(denials[0], policy_text), messages.RECREATE
     if preview_answer and not preview_answer["patch"]:
-        return "nothing-to-add", messages.reason(preview_answer["reason"], policy_text), ""
+        reason = preview_answer["reason"]
+        return "nothing-to-add", f": {reason}{'' if policy_text in reason else policy_text}", ""
     if case.registration is None:
         return "kind-not-sent", messages.not_sent(text_at(case.job, "kind")), messages.RECREATE
     registration_time = time_of(metadata(case.registration).get("creationTimestamp"))
@@ -84,7 +87,7 @@ def _why_unchanged(case: Case) -> tuple[messages.Code, str, str]:
         return "registered-later", messages.REGISTERED_LATER, messages.RECREATE
     write_times = (time_of(entry.get("time")) for entry in maps_at(case.rules, "metadata", "managedFields"))
     if creation_time and any(time and creation_time < time for time in write_times):
-        why = messages.table_changed(would_change=bool(preview_answer))
+        why = messages.TABLE_CHANGED + (messages.WOULD_CHANGE if preview_answer else "")
         return "table-changed", why, messages.RECREATE
     policies = {text_at(hook, "failurePolicy") for hook in maps_at(case.registration, "webhooks")}
     why = messages.not_called(

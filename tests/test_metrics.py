@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, datetime
+from functools import partial
 from math import inf
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from prometheus_client import generate_latest
 
 from certs import development
 from tests.rules.tables import EXTENDS
+from webhook.compose import load_changed
 from webhook.engine.outcome import Summary
 from webhook.metrics import Metrics
 from webhook.rules.source import TableSource
@@ -29,7 +31,7 @@ class Measured:
 
     def value(self, name: str) -> float:
         """Returns those of a sample, after a look at the files."""
-        self.state.refresh()
+        self.state.refresh(partial(load_changed, self.state.tables.work))
         text = generate_latest(self.metrics.registry).decode()
         result = re.search(rf"^ultraserver_webhook_{re.escape(name)} (\S+)$", text, re.MULTILINE)
         assert result, f"{name} is not in\n{text}"

@@ -109,10 +109,10 @@ def _serve(function: str, options: dict[str, Any]) -> None:
 
 def namespace(name: str) -> str:
     """Returns the name of a namespace, which is checked by the same rules as in requests over HTTP."""
-    from webhook.preview.inputs import ParameterError, check_parameter  # noqa: PLC0415 - imports Flask
+    from webhook.preview.inputs import ParameterError, read_parameter  # noqa: PLC0415 - imports Flask
 
     try:
-        return check_parameter("namespace", name)
+        return str(read_parameter("namespace", name))
     except ParameterError as error:
         raise click.UsageError(str(error.description)) from None
 

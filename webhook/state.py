@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from webhook.rows.table import Table
-from webhook.rules.source import TableSource, TableTexts, table_of
+from webhook.rules.source import TableSource, TableTexts
 from webhook.serving.tls import TlsFiles
 
 
@@ -29,7 +29,7 @@ class CurrentState:
         """Returns why the files of ``table`` and ``certificate`` cannot be used; empty texts if they can."""
         return {"table": self.tables.watched.problem, "certificate": self.tls.watched.problem}
 
-    def refresh(self, load: Callable[[TableTexts], Table] = table_of) -> None:
+    def refresh(self, load: Callable[[TableTexts], Table]) -> None:
         """Loads changed files (see `TableSource.refresh`)."""
         self.tls.watched.refresh()
         self.tables.refresh(load)

@@ -3,14 +3,13 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
+from common.texts import join_names
 from kube.api import Object
 from kubectl_ultraserver.check.line import FAIL, PASS, WARN, DeployedProgram, Line, release
 from kubectl_ultraserver.check.messages import line
 from kubectl_ultraserver.fleet import Fleet
-from kubectl_ultraserver.messages import join_names
 from kubectl_ultraserver.objects import labels, text_at
 from kubectl_ultraserver.servers import servers
-from placement.observe.model import Node
 
 OLDEST: Final = (1, 30)
 """The oldest supported Kubernetes: the chart needs v1 policies, ``matchConditions``, ``preStop.sleep``."""
@@ -53,7 +52,9 @@ def nodes(fleet: Fleet) -> Iterator[Line]:
     members = [node for node in fleet.topology.nodes.values() if fleet.is_ultraserver_node(node)]
     units, count = fleet.table.units, len(members)
     unlabelled = [node.name for node in members if all(node.unit(key) is None for key in units.labels)]
-    without_devices = [node.name for node in members if not _devices(node, units.devices)]
+    without_devices = [
+        node.name for node in members if not (node.devices or any(map(node.allocatable.get, units.devices)))
+    ]
     if not members:
         yield line(WARN, "no-ultraservers", types=", ".join(fleet.table.types))
     elif not (unlabelled or without_devices):
@@ -74,10 +75,6 @@ def _guarantees(fleet: Fleet) -> Iterator[Line]:
         existing = sum(size >= units.kind_of_label(label).max_nodes for size in sizes)
         if promised > existing:
             yield line(WARN, "guarantees", promised=promised, label=label, existing=existing)
-
-
-def _devices(node: Node, resources: Collection[str]) -> bool:
-    return bool(node.devices) or any(map(node.allocatable.get, resources))
 
 
 def operators(kinds: Collection[str], programs: Sequence[DeployedProgram], *, kueue: bool) -> Iterator[Line]:

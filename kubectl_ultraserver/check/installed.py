@@ -7,14 +7,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
-from common.texts import printable
+from common.texts import join_names, printable
 from common.times import time_of
 from contract.keys import ADDED
 from kube.api import Object
 from kubectl_ultraserver.check.line import FAIL, PASS, WARN, Line, deployed_program
 from kubectl_ultraserver.check.messages import WEBHOOK_LOGS, line
 from kubectl_ultraserver.findings import Case
-from kubectl_ultraserver.messages import join_names
 from kubectl_ultraserver.objects import (
     NAME,
     at,

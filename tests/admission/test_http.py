@@ -4,6 +4,7 @@ import json
 import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -18,6 +19,7 @@ from tests.admission.reviews import UID, current_state, response, review, send, 
 from webhook import limits
 from webhook.admission.views import admission_blueprint
 from webhook.app import create_app
+from webhook.compose import load_changed
 from webhook.engine import Outcome, Request
 from webhook.rows.table import Table
 from webhook.rules.load import load_default
@@ -232,7 +234,7 @@ def test_readyz_reports_certificate_files_that_cannot_be_used(tmp_path: Path) ->
     client = Client(create_app(admission_blueprint(state)))
     assert "problem" not in client.get("/readyz").get_json()
     (tmp_path / "tls.key").write_text("no key")
-    state.refresh()
+    state.refresh(partial(load_changed, state.tables.work))
     answer = client.get("/readyz")
     assert answer.status_code == 200
     assert answer.get_json()["problem"].startswith("unusable certificate files: ")

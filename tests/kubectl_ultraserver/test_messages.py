@@ -15,33 +15,15 @@ from tests.docs.tables import meanings
 ERROR = ValueError("e")
 NOON = datetime(2026, 11, 28, 12, tzinfo=UTC)
 ONE, TWO = NOON.replace(hour=13), NOON.replace(hour=14)
-SIX = ["a", "b", "c", "d", "e", "f"]
 INJECT = "ultraserver-webhook.io/inject"
 MOVE = "ultraserver-webhook.io/on-node-failure"
-PORT_FORWARD = (
-    "try kubectl --namespace ultraserver-webhook port-forward service/ultraserver-webhook-preview 8080:http"
-)
 ROLE = "docs/kubectl.md has a ClusterRole with all rights of the plugin"
 HOSTS = "an administrator can add the name of the API server to the chart's value previewHosts"
 HINT = "the device plugin, the DRA driver or you set labels"
 
 TEXTS = [
-    (messages.join_names(SIX), "a, b, c, d and 2 more"),
-    (messages.join_names(SIX[:2]), "a, b"),
-    (
-        messages.not_whole(["waiting", "shares"]),
-        "not placed whole: waiting for nodes, shares an UltraServer with another job",
-    ),
-    (messages.unmarked(()), "no annotation ultraserver-webhook.io/place: the webhook did not change it"),
-    (
-        messages.unmarked(["a"]),
-        "a: no annotation ultraserver-webhook.io/place: the webhook did not change it",
-    ),
-    (messages.of_pods(["a", "b"], "text"), "a, b: text"),
-    (messages.without_node(["a"], 4), "1 of 4 workers have no node: a"),
     (messages.workers_exist(3, 4), "3 of 4 workers exist"),
     (messages.workers_exist(3, 4, ["2"]), "3 of 4 workers exist: there is no number 2"),
-    (messages.partial_block("us", ["a"], 4), "us has 1 of the job's workers, and node config 4 needs 4: a"),
     (
         messages.no_unit("l", "s", "1"),
         "which is in no working UltraServer: label l is s, node id 1",
@@ -50,7 +32,6 @@ TEXTS = [
         messages.no_unit("l", None, ""),
         f"which is in no working UltraServer: label l is missing, node id missing; {HINT}",
     ),
-    (messages.node_outside("n", "l", None), "node n: in no working UltraServer, label l is missing"),
     (messages.jobs_wait(1, 1, "12:00"), "1 job waits at 12:00 UTC"),
     (messages.jobs_wait(2, 0, "12:00"), "2 jobs wait at 12:00 UTC"),
     (messages.jobs_wait(2, 1, "12:00"), "2 jobs wait at 12:00 UTC, 1 of them blocked"),
@@ -71,15 +52,6 @@ TEXTS = [
         messages.added_nothing(": why", pods_changed=True),
         "added blocks to its pods, and nothing to the job: why",
     ),
-    (messages.by_policy("p"), ", by the policy: p"),
-    (messages.by_policy(None), ""),
-    (messages.reason("why", ", by the policy: p"), ": why, by the policy: p"),
-    (messages.reason("why, by the policy: p", ", by the policy: p"), ": why, by the policy: p"),
-    (messages.table_changed(would_change=False), ": the rule table was changed after the job was created"),
-    (
-        messages.table_changed(would_change=True),
-        ": the rule table was changed after the job was created, and would now change it",
-    ),
     (
         messages.not_called("", "", may_fail=True, would_change=True),
         ", though the rule table would: it was not called, or did not answer (its failurePolicy is Ignore)",
@@ -93,34 +65,12 @@ TEXTS = [
         messages.job_leaves_dead_nodes(["n"], "move", "does not run"),
         f"the job leaves n ({MOVE}: move), but the program does not run",
     ),
-    (messages.job_stays_on_dead_nodes(["n"]), "keeps the job on n, and waits for the node"),
     (
         messages.old_lease(NOON, ""),
         "does not run: its Lease was last renewed at 12:00:00 UTC, and no replica holds it",
     ),
-    (messages.foreign_gate(["a"], "g", is_kueue=True), "a: scheduling gate g, which Kueue must remove"),
-    (messages.foreign_gate(["a"], "g", is_kueue=False), "a: scheduling gate g, which its owner must remove"),
-    (messages.launcher_without_node("why"), "the launcher has no node: why"),
-    (
-        messages.launcher_without_node(""),
-        "the launcher has no node: the scheduler has not tried to place it yet",
-    ),
-    (messages.would_admit(["us"]), "would admit the job to us"),
-    (messages.would_admit([]), "would admit the job to where its workers are"),
-    (messages.will_admit(["us"]), "is about to admit the job to us"),
-    (
-        messages.could_admit(["us"]),
-        (
-            "could admit the job to us, but has not: it has stalled, or a job with a reservation keeps its "
-            "position"
-        ),
-    ),
     (messages.not_scheduled("s", is_new=True), "scheduler s has not tried to place it"),
     (messages.not_scheduled("s", is_new=False), "scheduler s has not tried to place it: is it running?"),
-    (
-        messages.enough_nodes(["us"]),
-        "there are enough nodes and devices for it: us; the job's pods wait for another reason",
-    ),
     (
         messages.resume("ns", "mpijob j", "runPolicy"),
         """kubectl -n ns patch mpijob j --type merge -p '{"spec": {"runPolicy": {"suspend": false}}}'""",
@@ -129,16 +79,6 @@ TEXTS = [
         messages.resume("ns", "job j", ""),
         """kubectl -n ns patch job j --type merge -p '{"spec": {"suspend": false}}'""",
     ),
-    (messages.kueue_evicted("Preempted", "text"), "evicted: Preempted: text"),
-    (messages.kueue_evicted("Preempted", ""), "evicted: Preempted"),
-    (messages.terminating("then", ""), "terminating since then, on node none"),
-    (messages.of_container("c", "why"), "container c why"),
-    (messages.of_container("", "why"), "why"),
-    (
-        messages.launcher_waits_for_ready(["a"]),
-        "the launcher is created when all workers are Ready (launcherCreationPolicy); not Ready: a",
-    ),
-    (messages.launcher_waits(["a"]), "the launcher waits for its workers; not Ready: a"),
     (messages.init_failed("c", 1, 0), "init container c failed with exit code 1"),
     (messages.init_failed("c", 1, 2), "init container c failed with exit code 1, 2 restarts"),
     (messages.container_waits("R", "", 0, ""), "is waiting: R"),
@@ -146,8 +86,6 @@ TEXTS = [
         messages.container_waits("R", "text", 1, "Error"),
         "is waiting: R: text (it ended before with exit code 1: Error)",
     ),
-    (messages.container_ended(1, "Error", ""), "ended with exit code 1: Error"),
-    (messages.contrary_to_table(refuse=True), "though the rule table would refuse it"),
     (messages.refused("why", ours=False), "refuses it: why"),
     (
         messages.refused("why", ours=True),
@@ -157,29 +95,17 @@ TEXTS = [
     (messages.server_answer(stores=True, differs=True), "would store something else:"),
     (messages.server_answer(stores=False, differs=False), "refuses it, as the table does"),
     (messages.server_answer(stores=False, differs=True), "would not store it:"),
-    (messages.any_of(["a", "b"]), "a; or b"),
     (messages.fits(Placer.WHOLE_JOB, ["us"], ""), "would get us"),
     (
         messages.fits(Placer.KUEUE, ["us"], "does not run"),
         "Kueue admits the job first; then it could get, for example, us; the placement program does not run",
     ),
-    (messages.service_refuses(404, "why", is_forbidden=False), "the preview service refuses (404): why"),
-    (
-        messages.service_refuses(403, "why", is_forbidden=True),
-        f"the preview service refuses (403): why; {HOSTS}",
-    ),
-    (
-        messages.api_server_answers(404, "text"),
-        "the API server answers 404: text; install the chart with the value preview: true",
-    ),
-    (messages.api_server_answers(500, "text"), f"the API server answers 500: text; {PORT_FORWARD}"),
 ]
 
 
 CONSTANTS = {
     "RECREATE": "delete the job and apply it again: the webhook acts on creation only",
     "GET_PODS": "kubectl -n ultraserver-webhook get pods",
-    "NO_NODE": "none",
     "NOT_KNOWN": "not known",
     "note": "note: {}",
     "more_details": "and {} more: --output json has all",
@@ -251,7 +177,6 @@ CONSTANTS = {
     ),
     "NO_LEASE": "does not run: it has no Lease, and pods with its gate wait",
     "LOGS": "kubectl -n ultraserver-webhook logs deployment/ultraserver-placement",
-    "event": "{}: {}",
     "not_admitted": "does not admit the job: {}",
     "last_event": "its last Event: {}",
     "NO_REASON": "no reason given",
@@ -317,6 +242,41 @@ CONSTANTS = {
     "lacks_right": (
         "cannot {0}: {1}; you need the right to {0}: "
         "docs/kubectl.md has a ClusterRole with all rights of the plugin"
+    ),
+    "UNMARKED": "no annotation ultraserver-webhook.io/place: the webhook did not change it",
+    "not_whole": "not placed whole: {}",
+    "node_outside": "node {}: in no working UltraServer, label {} is {}",
+    "without_node": "{} of {} workers have no node: {}",
+    "partial_block": "{0} has {1} of the job's workers, and node config {2} needs {2}: {3}",
+    "by_policy": ", by the policy: {}",
+    "TABLE_CHANGED": ": the rule table was changed after the job was created",
+    "WOULD_CHANGE": ", and would now change it",
+    "foreign_gate": "{}: scheduling gate {}, which {} must remove",
+    "job_stays_on_dead_nodes": "keeps the job on {}, and waits for the node",
+    "launcher_without_node": "the launcher has no node: {}",
+    "NOT_TRIED": "the scheduler has not tried to place it yet",
+    "WHERE_WORKERS_ARE": "where its workers are",
+    "would_admit": "would admit the job to {}",
+    "will_admit": "is about to admit the job to {}",
+    "could_admit": (
+        "could admit the job to {}, but has not: it has stalled, or a job with a reservation keeps "
+        "its position"
+    ),
+    "enough_nodes": "there are enough nodes and devices for it: {}; the job's pods wait for another reason",
+    "kueue_evicted": "evicted: {}: {}",
+    "terminating": "terminating since {}, on node {}",
+    "container_ended": "ended with exit code {}: {}: {}",
+    "launcher_waits": "the launcher waits for its workers; not Ready: {}",
+    "launcher_waits_for_ready": (
+        "the launcher is created when all workers are Ready (launcherCreationPolicy); not Ready: {}"
+    ),
+    "contrary_to_table": "though the rule table would {} it",
+    "service_refuses": "the preview service refuses ({}): {}",
+    "HOSTS": "; an administrator can add the name of the API server to the chart's value previewHosts",
+    "api_server_answers": "the API server answers {}: {}; {}",
+    "REMEDY": (
+        "try kubectl --namespace ultraserver-webhook port-forward "
+        "service/ultraserver-webhook-preview 8080:http"
     ),
 }
 """The texts without values, and the templates."""

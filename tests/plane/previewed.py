@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from contract import keys
 from testbed.plane.kubectl import Kubectl, Object
 from webhook.cli import main
-from webhook.objects.tree import canonical, get, maps_at
+from webhook.objects.tree import canonical, get, get_maps
 
 SIZES = (1, 2, 4, 8)
 CONTAINER = ("spec", "containers", 0)
@@ -57,7 +57,7 @@ def are_as_previewed(namespace: Kubectl, made: Object, pods: list[Object]) -> No
 
 def got(pod: Object, names: Collection[str]) -> str:
     """Returns what the webhook may have added to a Pod; only variables with its own names."""
-    mounts = {item["mountPath"]: item["name"] for item in maps_at(pod, (*CONTAINER, "volumeMounts"))}
+    mounts = {item["mountPath"]: item["name"] for item in get_maps(pod, (*CONTAINER, "volumeMounts"))}
     ours = {path: name for path, name in mounts.items() if name == "ultraserver-init"}
     variables = {name: value for name, value in env(pod).items() if name in names}
     spec = {key: pod["spec"].get(key) for key in ("nodeSelector", "schedulingGates")}
@@ -85,7 +85,7 @@ def unmerged(affinity: Any) -> Any:
 
 def env(pod: Object) -> dict[str, str]:
     """Returns the variables of the main container; of two with one name the last counts."""
-    return {item["name"]: item.get("value", "") for item in maps_at(pod, (*CONTAINER, "env"))}
+    return {item["name"]: item.get("value", "") for item in get_maps(pod, (*CONTAINER, "env"))}
 
 
 def marks(pod: Object) -> set[tuple[str, str]]:

@@ -1,12 +1,12 @@
 """The published schema of ``preview -o json``."""
 
-import json
-from importlib.resources import files
 from typing import Any
 
 import jsonschema
 
-SCHEMA = json.loads(files("webhook.preview").joinpath("preview.schema.json").read_bytes())
+from webhook.preview.inputs import openapi
+
+SCHEMA = {"$ref": "#/components/schemas/Preview", "components": openapi()["components"]}
 
 
 def assert_as_published(value: Any) -> None:

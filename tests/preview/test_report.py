@@ -69,7 +69,8 @@ def ours(tmp_path: Path) -> tuple[str, str]:
 @pytest.mark.parametrize("options", [(), ("--all-rules",)])
 def test_the_output_conforms_to_the_published_schema(options: tuple[str, ...]) -> None:
     """Every outcome validates; the schema has every key, because it allows no other."""
-    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    for schema in SCHEMA["components"]["schemas"].values():
+        jsonschema.Draft202012Validator.check_schema(schema)
     document = json.loads(shown("json", *OBJECTS, options=options))
     assert_as_published(document)
     kinds = ["changed", "refused", "opted-out", "no-candidate", "unchanged", "no-workload", "no-workload"]

@@ -22,7 +22,7 @@ from webhook.documents import dump_yaml
 from webhook.engine import admit
 from webhook.engine.outcome import Request
 from webhook.objects.record import ANNOTATIONS
-from webhook.objects.tree import map_at
+from webhook.objects.tree import get_map
 from webhook.rows.conditions import Annotations
 from webhook.rows.families import Unit
 from webhook.rows.table import Rule, Table
@@ -95,7 +95,7 @@ def outcome(table: Table, request: Request, stored: Any) -> Any:
     """Returns what a table does; without the init script's text, which changes with releases."""
     result = admit(table, request, stored)
     after = comparable(result.after)
-    map_at(after, ANNOTATIONS).pop(INIT_SCRIPT, None)
+    get_map(after, ANNOTATIONS).pop(INIT_SCRIPT, None)
     return [after, sorted(result.fired()), bool(result.denials), len(result.warnings)]
 
 

@@ -15,7 +15,7 @@ from tests.docs.blocks import REPOSITORY
 from tests.rules.tables import outcome
 from webhook.documents import read_documents
 from webhook.engine import Outcome
-from webhook.objects.tree import Json, get, map_at, put
+from webhook.objects.tree import Json, get, get_map, put
 from webhook.rows.table import Table
 from webhook.rules.load import load_texts
 
@@ -96,7 +96,7 @@ def queued(kind: str, workers: int = 4, **asked: str) -> Any:
 
 def maps(result: Outcome, kind: str, *inside: str) -> list[dict[str, Any]]:
     """Returns what each template that takes nodes has somewhere afterwards."""
-    return [map_at(result.after, (*path, *inside)) for path in TEMPLATES[kind]]
+    return [get_map(result.after, (*path, *inside)) for path in TEMPLATES[kind]]
 
 
 def asks(result: Outcome, kind: str) -> list[dict[str, str]]:

@@ -1,5 +1,6 @@
 """A table of several files: each changes those before it, and errors have its own lines."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import yaml
 from common.tablefiles import MOST_BYTES, MOST_FILES, PROFILES, packaged_texts
 from tests.helpers import load_text
 from tests.rules.tables import EXTENDS, WHOLE, mounted
+from webhook.compose import load_changed
 from webhook.documents import dump_yaml
 from webhook.rows.policies import Mode
 from webhook.rows.table import Table
@@ -133,11 +135,11 @@ def test_a_file_that_is_added_changed_or_taken_away_is_a_change(tmp_path: Path) 
         ("..3", {"10-one": ROW.format("b"), "rules": ROW.format("c")}, ["b", "c"]),
         ("..4", {"rules": ROW.format("c")}, ["c"]),
     ):
-        source.refresh()
+        source.refresh(partial(load_changed, source.work))
         before = source.table()
         mounted(tmp_path, version, **files)
         assert source.table() is before
-        source.refresh()
+        source.refresh(partial(load_changed, source.work))
         assert own(source.table()) == rows
     assert source.watched.problem == ""
 
@@ -148,9 +150,9 @@ def test_a_table_that_goes_away_leaves_the_last_good_one_in_use(tmp_path: Path, 
     source = TableSource(folder / name)
     good = source.table()
     folder.rename(tmp_path / "gone")
-    source.refresh()
+    source.refresh(partial(load_changed, source.work))
     assert source.table() is good
     assert "rules" in source.watched.problem
     (tmp_path / "gone").rename(folder)
-    source.refresh()
+    source.refresh(partial(load_changed, source.work))
     assert source.watched.problem == ""

@@ -10,7 +10,7 @@ from tests.helpers import requested
 from tests.rules.tables import extended, outcome, parsed
 from webhook.engine import Outcome, update
 from webhook.engine.ssh import LONGEST_COMMAND
-from webhook.objects.tree import get, maps_at, put
+from webhook.objects.tree import get, get_maps, put
 from webhook.rules.load import load_default
 
 FIELD = Path(__file__).parents[1] / "data" / "field"
@@ -28,8 +28,8 @@ def mounts_and_variables(pod: Any) -> dict[str, tuple[bool, bool]]:
     """Returns by container whether it mounts the host file's volume, and whether a variable points there."""
     return {
         each["name"]: (
-            any(item["name"] == "ultraserver-init" for item in maps_at(each, ("volumeMounts",))),
-            any(item.get("value") == HOSTFILE for item in maps_at(each, ("env",))),
+            any(item["name"] == "ultraserver-init" for item in get_maps(each, ("volumeMounts",))),
+            any(item.get("value") == HOSTFILE for item in get_maps(each, ("env",))),
         )
         for each in pod["spec"]["containers"]
     }

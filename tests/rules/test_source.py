@@ -34,7 +34,7 @@ def test_a_table_that_changes_right_after_it_was_read_at_the_start_is_read_at_th
     source = TableSource(path)
     assert source.table().mode is Mode.ENFORCE
     monkeypatch.undo()
-    source.refresh()
+    source.refresh(partial(load_changed, source.work))
     assert source.table().mode is Mode.OFF
 
 
@@ -60,7 +60,7 @@ def test_while_other_work_waits_the_table_is_read_later(tmp_path: Path) -> None:
     with pytest.raises(BusyError):
         source.refresh(partial(load_changed, busy))
     assert source.watched.problem == ""
-    source.refresh()
+    source.refresh(partial(load_changed, source.work))
     assert source.table() is not before
 
 

@@ -6,7 +6,6 @@ parser accepts other texts, and its constructors merge maps in another order, so
 
 import re
 from collections.abc import Iterator
-from functools import cache
 from typing import Any
 
 import yaml
@@ -14,7 +13,7 @@ import yaml
 from webhook import limits
 from webhook.documents import messages
 from webhook.documents.scalars import read_word
-from webhook.objects.tree import Json, Path
+from webhook.objects.tree import Json
 
 _MAX_DEPTH = 100
 """Maximum depth of maps and lists, because the code that reads an object is recursive. An MPIJob has 15."""
@@ -26,7 +25,7 @@ _TAG = re.compile(r"(?:&\S+(?:\s|#[^\n]*\n)+)?!")
 _ESCAPED_SLASH = re.compile(r"(?<!\\)(?:\\\\)*\\/")
 
 _Node = Any  # PyYAML's types have neither the marks nor the values of nodes
-_Children = dict[str | int, tuple[int, _Node]]
+Children = dict[str | int, tuple[int, _Node]]
 
 
 def _refusal(node: _Node, message: str) -> yaml.MarkedYAMLError:
@@ -120,29 +119,14 @@ class Reader(yaml.CSafeLoader):
         return key
 
 
-class LineFinder:
-    """Finds the lines of a document's values in its nodes, because the values have no lines."""
-
-    def __init__(self, root: _Node) -> None:
-        self._root, self._children = root, cache(_children)
-
-    def line_of(self, path: Path) -> int:
-        """Returns the line of a value or, in a map, of its key; for a missing value, that of its parent."""
-        node, line = self._root, self._root.start_mark.line
-        for part in path:
-            if part not in (children := self._children(node)):
-                break
-            line, node = children[part]
-        return int(line) + 1
-
-
-def _children(node: _Node) -> _Children:
-    children: _Children = {}
+def children_of(node: _Node) -> Children:
+    """Returns the values in a map or a list by key or position, each after its line, counted from 0."""
+    children: Children = {}
     if isinstance(node, yaml.SequenceNode):
         children = {index: (item.start_mark.line, item) for index, item in enumerate(node.value)}
     elif isinstance(node, yaml.MappingNode):
         for key, item in node.value:
-            children |= _children(item) if _is_merge_key(key) else {key.value: (key.start_mark.line, item)}
+            children |= children_of(item) if _is_merge_key(key) else {key.value: (key.start_mark.line, item)}
     return children
 
 

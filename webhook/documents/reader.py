@@ -3,15 +3,16 @@
 import json
 import re
 from codecs import BOM_UTF8
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 import yaml
 
 from common.texts import nearest
 from webhook.documents import messages
-from webhook.documents.nodes import LineFinder, Reader
+from webhook.documents.nodes import Children, Reader, children_of
 from webhook.documents.templates import describe_template
 from webhook.objects.tree import Json, Path, shown
 
@@ -64,11 +65,17 @@ class Document:
     source: str
     line: int
     path: Path = field(repr=False, compare=False)
-    _lines: LineFinder = field(repr=False, compare=False)
+    _root: Any = field(repr=False, compare=False)
+    _children_of: Callable[[Any], Children] = field(repr=False, compare=False)
 
     def line_of(self, path: Path) -> int:
         """Returns the line of a value or, in a map, of its key; for a missing value, that of its parent."""
-        return self._lines.line_of(self.path + path)
+        node, line = self._root, self._root.start_mark.line
+        for part in self.path + path:
+            if part not in (children := self._children_of(node)):
+                break
+            line, node = children[part]
+        return int(line) + 1
 
 
 def read_documents(text: str | bytes, source: str = "<stdin>", max_values: int = 0) -> list[Document]:
@@ -86,7 +93,7 @@ def read_documents(text: str | bytes, source: str = "<stdin>", max_values: int =
     reader = Reader(text, max_values)
     try:
         documents = [
-            Document(value, source, root.start_mark.line + 1, (), LineFinder(root))
+            Document(value, source, root.start_mark.line + 1, (), root, cache(children_of))
             for root in reader.roots()
             if (value := reader.value(root)) is not None
         ]

@@ -8,7 +8,7 @@ from webhook.engine.groups import Group
 from webhook.engine.jobs import Job
 from webhook.engine.reading import find_mark
 from webhook.objects.templates import matches, permits
-from webhook.objects.tree import map_at, maps_at, shown, text_of
+from webhook.objects.tree import get_map, get_maps, shown, text_of
 from webhook.rows.table import Table
 from webhook.rows.workloads import BY_DEVICES, WORKER
 
@@ -82,19 +82,19 @@ def explain_no_device(table: Table) -> str:
 
 def _explain_elsewhere(job: Job, groups: Sequence[Group]) -> str | None:
     """Returns why a job seems to be for other nodes: by its owner, a label or a toleration; None if not."""
-    elsewhere, metadata = job.table.candidates.elsewhere, map_at(job.object, ("metadata",))
-    for owner in maps_at(metadata, ("ownerReferences",)) if "ownerReferences" in metadata else ():
+    elsewhere, metadata = job.table.candidates.elsewhere, get_map(job.object, ("metadata",))
+    for owner in get_maps(metadata, ("ownerReferences",)) if "ownerReferences" in metadata else ():
         group, kind = text_of(owner.get("apiVersion")).partition("/")[0], text_of(owner.get("kind"))
         if matches(kind, elsewhere.owners.get(group, ())):
             return f"it was created by a {cut(kind)} of {group}, which chooses its nodes"
     purpose = "which is for other nodes than UltraServers"
-    labels = map_at(metadata, ("labels",))
+    labels = get_map(metadata, ("labels",))
     for key, values in elsewhere.labels.items() if labels else ():
         value = labels.get(key)
         if value is not None and matches(text_of(value), values):
             return f"its label {key} is {shown(value, 40)}, {purpose}"
     for spec in (group.spec for group in groups if "tolerations" in group.spec):
-        for item in maps_at(spec, ("tolerations",)):
+        for item in get_maps(spec, ("tolerations",)):
             taint, value = item.get("key"), text_of(item.get("value") or "")
             if isinstance(taint, str) and matches(value, elsewhere.tolerations.get(taint, ())):
                 return f"its workers tolerate {cut(f'{taint}={value}' if value else taint)}, {purpose}"

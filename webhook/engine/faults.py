@@ -18,7 +18,7 @@ from webhook.engine.outcome import Fault
 from webhook.engine.selections import find_separating_constraints
 from webhook.engine.ssh import read_texts
 from webhook.objects.templates import REQUIRED, main_container
-from webhook.objects.tree import Json, Path, get, map_at, maps_at, shown, text_of
+from webhook.objects.tree import Json, Path, get, get_map, get_maps, shown, text_of
 from webhook.rows.workloads import WORKER
 
 MOST_NAMES: Final = 20
@@ -65,13 +65,13 @@ def _find_user(job: Job) -> Iterator[Fault]:
     """Yields security settings with which a worker may be unable to write to /etc/environment."""
     for group in job.by_role[WORKER]:
         path, spec = group.path, group.spec
-        pod = map_at(spec, ("securityContext",))
-        if not (pod or any("securityContext" in item for item in maps_at(spec, ("containers",)))):
+        pod = get_map(spec, ("securityContext",))
+        if not (pod or any("securityContext" in item for item in get_maps(spec, ("containers",)))):
             continue
         # The main container need not be the first one, which may be the sidecar of a service mesh.
         container = main_container(group.template, (), job.table.resources)
-        context = map_at(container, ("securityContext",))
-        if not (context or pod) or any(map(_is_etc, maps_at(container, ("volumeMounts",)))):
+        context = get_map(container, ("securityContext",))
+        if not (context or pod) or any(map(_is_etc, get_maps(container, ("volumeMounts",)))):
             continue
         for key in ("runAsUser", "runAsNonRoot", "readOnlyRootFilesystem"):
             part = ("containers", spec["containers"].index(container)) if context.get(key) is not None else ()
@@ -111,7 +111,7 @@ def _find_limit(job: Job) -> Iterator[Fault]:
     """Yields requests for devices that differ from their limits: Kubernetes refuses such Pods."""
     for group in job.by_role[WORKER]:
         for path, container in group.containers("containers"):
-            limits, requests = (map_at(container, ("resources", key)) for key in ("limits", "requests"))
+            limits, requests = (get_map(container, ("resources", key)) for key in ("limits", "requests"))
             for name in job.family.whole_node:
                 amount = requests.get(name)
                 if amount and str(amount) != str(limit := limits.get(name)):
@@ -145,11 +145,11 @@ def _find_key(job: Job) -> Iterator[Fault]:
     """Yields labels and annotations that resemble a key that users may set, or that the job should have."""
     similar_paths: list[Path] = []
     for path in () if job.is_pod else ((), *[group.path for group in job.groups]):
-        metadata = map_at(job.object, (*path, "metadata"))
+        metadata = get_map(job.object, (*path, "metadata"))
         for kind in ("annotations", "labels"):
             if isinstance(values := metadata.get(kind), dict) and _resembles_key(" ".join(values)):
                 similar_paths += ((*path, "metadata", kind, key) for key in filter(_resembles_key, values))
-    job_annotations = map_at(job.object, ("metadata", "annotations"))
+    job_annotations = get_map(job.object, ("metadata", "annotations"))
     for field in similar_paths[:MOST_NAMES]:
         *template, _, kind, key = map(str, field)
         if (
@@ -183,7 +183,7 @@ def _find_hostfile(job: Job) -> Iterator[Fault]:
     """Yields options and variables by which MPI reads the operator's host file."""
     for group in job.by_role["launcher"]:
         for path, container in group.containers("containers"):
-            variables = (item for item in maps_at(container, ("env",)) if item.get("value") == HOSTFILE)
+            variables = (item for item in get_maps(container, ("env",)) if item.get("value") == HOSTFILE)
             names = [str(item.get("name")) for item in variables]
             command, args = (" ".join(read_texts(container.get(key))) for key in ("command", "args"))
             text = f"{command} {args}"
@@ -213,7 +213,7 @@ def _find_queue(job: Job) -> Iterator[Fault]:
         yield Fault(field_name(label), shown(queue, 40))
     for group in job.by_role[WORKER]:
         annotations_path = ("metadata", "annotations")
-        for key, value in map_at(group.template, annotations_path).items():
+        for key, value in get_map(group.template, annotations_path).items():
             if key.startswith(f"{_KUEUE}podset-") and key.endswith("-topology"):
                 yield Fault(field_name((*group.path, *annotations_path, key)), shown(value, 40))
 
@@ -237,7 +237,7 @@ def _find_affinity(job: Job) -> Iterator[Fault]:
     for group in job.by_role[WORKER]:
         for affinity_kind in ("podAffinity", "podAntiAffinity"):
             path = ("spec", "affinity", affinity_kind, REQUIRED)
-            for index, term in enumerate(maps_at(group.template, path)):
+            for index, term in enumerate(get_maps(group.template, path)):
                 if (key := term.get("topologyKey")) in labels:
                     yield Fault(field_name((*group.path, *path, index)), key)
 

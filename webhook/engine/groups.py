@@ -21,7 +21,7 @@ from webhook.objects.templates import (
     permits,
     read_selection,
 )
-from webhook.objects.tree import Json, Path, as_list, get, map_at, maps_at
+from webhook.objects.tree import Json, Path, as_list, get, get_map, get_maps
 from webhook.rows.conditions import Devices, describe_numbers
 from webhook.rows.families import NODE, Claimed, Family
 from webhook.rows.table import Table
@@ -89,7 +89,7 @@ class Group:
     @computed
     def spec(self) -> dict[str, Json]:
         """The pod's spec; empty if there is none."""
-        return map_at(self.template, ("spec",))
+        return get_map(self.template, ("spec",))
 
     @computed
     def main_container(self) -> Mapping[str, Json]:
@@ -137,7 +137,7 @@ class Group:
         return tuple(self._find_claims(family.claims)) if "resourceClaims" in self.spec else ()
 
     def _find_claims(self, rows: Mapping[str, Claimed]) -> Iterator[Claim]:
-        for index, entry in enumerate(maps_at(self.spec, ("resourceClaims",))):
+        for index, entry in enumerate(get_maps(self.spec, ("resourceClaims",))):
             path = ("spec", "resourceClaims", index)
             name, shared_name = entry.get("resourceClaimTemplateName"), entry.get("resourceClaimName")
             if isinstance(name, str) and name:
@@ -171,7 +171,7 @@ class Group:
         """Returns the first field that requests a resource, and its value."""
         for path, container in self.containers("containers", "initContainers"):
             for part in ("limits", "requests"):
-                if name in (amounts := map_at(container, ("resources", part))):
+                if name in (amounts := get_map(container, ("resources", part))):
                     return field_name((*path, "resources", part, name)), amounts[name]
         return field_name((*self.path, "spec", "resources")), None
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from contract import keys
 from webhook.engine.outcome import Request
-from webhook.objects.tree import Json, canonical, get, maps_at
+from webhook.objects.tree import Json, canonical, get, get_maps
 
 _VALID_VALUE: Final = re.compile(
     r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+(_[-.A-Za-z0-9]*[A-Za-z0-9])?"
@@ -42,7 +42,7 @@ def job_id(request: Request, name: str, generate_name: str, uid: str) -> str:
             return value
         return _hash_value(f"{request.namespace}.{name}", [request.namespace, name, *suffix])
     # The API server writes these times into an object at its creation.
-    times = (str(entry.get("time")) for entry in maps_at(request.object, ("metadata", "managedFields")))
+    times = (str(entry.get("time")) for entry in get_maps(request.object, ("metadata", "managedFields")))
     parts = [request.namespace, generate_name, request.username, *times, uid]
     return _hash_value(f"{request.namespace}.{generate_name}", ["", *parts])
 

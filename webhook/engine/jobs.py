@@ -14,7 +14,7 @@ from contract.place import ContractError, Place, Placer, read
 from webhook.engine.groups import Group
 from webhook.engine.outcome import Fault
 from webhook.objects.templates import matches, permits
-from webhook.objects.tree import Json, get, map_at, text_of, try_dumps
+from webhook.objects.tree import Json, get, get_map, text_of, try_dumps
 from webhook.rows.conditions import Devices
 from webhook.rows.families import Family, JobShape
 from webhook.rows.table import Table
@@ -157,7 +157,7 @@ class Job:
     def metadata(self) -> dict[str, Json]:
         """The name, labels and annotations of the object, as texts. Any user may have written them."""
         labels, annotations = (
-            {key: text_of(value) for key, value in map_at(self.object, ("metadata", kind)).items()}
+            {key: text_of(value) for key, value in get_map(self.object, ("metadata", kind)).items()}
             for kind in ("labels", "annotations")
         )
         return {"name": self.name, "labels": labels, "annotations": annotations}

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from contract.place import ENV, LABEL, MOST_WORKERS, NAME, Summand
 from webhook.engine.jobs import Job
-from webhook.objects.tree import Json, get, map_at, maps_at
+from webhook.objects.tree import Json, get, get_map, get_maps
 from webhook.rows.workloads import WORKER, Factor
 
 
@@ -47,7 +47,7 @@ def _source_values(summands: Sequence[Summand], number: int) -> dict[str, str]:
 
 def _make_pod(job: Job, template: Json, values: Mapping[str, str]) -> Json:
     """Returns a Pod of a template, with the operator's labels, variables and name."""
-    marks = {kind: map_at(template, ("metadata", kind)) for kind in ("labels", "annotations")}
+    marks = {kind: get_map(template, ("metadata", kind)) for kind in ("labels", "annotations")}
     labels, variables = (
         {key.removeprefix(kind): text for key, text in values.items() if key.startswith(kind)}
         for kind in (LABEL, ENV)
@@ -55,12 +55,12 @@ def _make_pod(job: Job, template: Json, values: Mapping[str, str]) -> Json:
     labels |= {job.workload.group: "0"} if job.workload.group else {}
     name = {"name": f"{job.name}-{values[NAME]}"} if NAME in values else {}
     metadata = {**name, "namespace": job.namespace, **marks, "labels": {**marks["labels"], **labels}}
-    spec = map_at(template, ("spec",))
+    spec = get_map(template, ("spec",))
     if variables:
         env = [{"name": key, "value": text} for key, text in variables.items()]
         containers = [
-            {**container, "env": [*maps_at(container, ("env",)), *env]}
-            for container in maps_at(spec, ("containers",))
+            {**container, "env": [*get_maps(container, ("env",)), *env]}
+            for container in get_maps(spec, ("containers",))
         ]
         spec = {**spec, "containers": containers}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}

@@ -12,7 +12,7 @@ from webhook.engine.outcome import JobError, Request
 from webhook.objects import record
 from webhook.objects.paths import ObjectPath
 from webhook.objects.takeback import Budget
-from webhook.objects.tree import Json, Path, get, map_at, put, shown, text_of
+from webhook.objects.tree import Json, Path, get, get_map, put, shown, text_of
 from webhook.rows.table import Table
 from webhook.rows.workloads import BY_DEVICES, HELPER, Factor, Workload
 
@@ -70,7 +70,7 @@ def build_job(obj: Json, groups: Sequence[Group], request: Request, workload: Wo
     node_counts = {False: 0, True: 0}
     for group in groups:
         _read_numbers(group, obj, node_counts, takes_node=group in node_groups)
-    metadata = map_at(request.object, ("metadata",))
+    metadata = get_map(request.object, ("metadata",))
     name, prefix = metadata.get("name"), metadata.get("generateName")
     name = name if isinstance(name, str) else ""
     prefix = prefix if isinstance(prefix, str) else ""
@@ -136,7 +136,7 @@ def _read_number(path: ObjectPath, obj: Json, template: Path) -> int | None:
 
 def find_mark(obj: Json, key: str) -> tuple[str, str] | None:
     """Returns the field and the value of an annotation or, if there is none, of a label with this key."""
-    metadata = map_at(obj, ("metadata",))
+    metadata = get_map(obj, ("metadata",))
     for kind in ("annotations", "labels"):
         values = metadata.get(kind)
         if isinstance(values, dict) and (value := values.get(key)) is not None:

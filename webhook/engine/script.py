@@ -8,7 +8,7 @@ from typing import Final
 
 from contract import keys
 from webhook.objects.record import ANNOTATIONS
-from webhook.objects.tree import Json, Path, map_at, maps_at, put
+from webhook.objects.tree import Json, Path, get_map, get_maps, put
 
 VARIABLE: Final = "ULTRASERVER_SCRIPT"
 """The environment variable by which containers get the script. The table sets it from the annotation."""
@@ -21,8 +21,8 @@ def add_script(pod: Json, templates: dict[Path, Json], text: str) -> dict[Path, 
         WrongTypeError: The annotations of the Pod are not a map.
     """
     pod = templates.get((), pod)
-    containers = maps_at(pod, ("spec", "initContainers"))
-    variables = (item.get("name") for container in containers for item in maps_at(container, ("env",)))
-    if VARIABLE not in variables or map_at(pod, ANNOTATIONS).get(keys.INIT_SCRIPT):
+    containers = get_maps(pod, ("spec", "initContainers"))
+    variables = (item.get("name") for container in containers for item in get_maps(container, ("env",)))
+    if VARIABLE not in variables or get_map(pod, ANNOTATIONS).get(keys.INIT_SCRIPT):
         return templates
     return {(): put(pod, (*ANNOTATIONS, keys.INIT_SCRIPT), text)}

@@ -9,7 +9,7 @@ from contract import keys
 from webhook.engine.groups import Group
 from webhook.engine.jobs import Job
 from webhook.objects.templates import REQUIRED, matches, values_of
-from webhook.objects.tree import Json, Path, map_at, maps_at, text_of
+from webhook.objects.tree import Json, Path, get_map, get_maps, text_of
 from webhook.rows.families import JobShape
 from webhook.rows.workloads import WORKER
 
@@ -122,10 +122,10 @@ def _find_terms(job: Job, group: Group, label_value: str) -> Iterator[tuple[str,
     The truth values are whether the term selects all workers of the job, and whether pods of another job.
     """
     job_labels = {**job.peer_labels(label_value), keys.JOB: label_value}
-    labels = {**map_at(group.template, ("metadata", "labels")), **job_labels}
+    labels = {**get_map(group.template, ("metadata", "labels")), **job_labels}
     naming_keys = {key for key, value in job_labels.items() if value in {job.name, label_value}}
     for kind, path in _TERM_PATHS.items():
-        for index, term in enumerate(maps_at(group.template, path)):
+        for index, term in enumerate(get_maps(group.template, path)):
             results = [
                 (key, _is_met(job.name, labels.get(key), operator, values))
                 for key, operator, values in _read_expressions(term)
@@ -138,9 +138,9 @@ def _find_terms(job: Job, group: Group, label_value: str) -> Iterator[tuple[str,
 
 def _read_expressions(term: Json) -> Iterator[tuple[str, Json, list[Json]]]:
     """Yields key, operator and values of each requirement in the label selector of a term."""
-    for key, value in map_at(term, ("labelSelector", "matchLabels")).items():
+    for key, value in get_map(term, ("labelSelector", "matchLabels")).items():
         yield key, "In", [value]
-    for item in maps_at(term, ("labelSelector", "matchExpressions")):
+    for item in get_maps(term, ("labelSelector", "matchExpressions")):
         yield str(item.get("key")), item.get("operator"), [*values_of([item], item.get("operator"))]
 
 

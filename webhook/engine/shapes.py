@@ -10,7 +10,7 @@ from webhook.engine.jobs import Job
 from webhook.engine.outcome import JobError
 from webhook.engine.reading import find_mark
 from webhook.objects.templates import containers
-from webhook.objects.tree import maps_at, shown, text_of
+from webhook.objects.tree import get_maps, shown, text_of
 from webhook.rows.families import Family, JobShape
 from webhook.rows.shapes import NODE_CONFIG
 from webhook.rows.workloads import WORKER
@@ -101,7 +101,7 @@ def find_config_variable(job: Job) -> tuple[str, str] | None:
     if job.text is not None and NODE_CONFIG.encode() not in job.text:
         return None
     for container in (container for group in job.groups for container in containers(group.template)):
-        for item in maps_at(container, ("env",)) if "env" in container else ():
+        for item in get_maps(container, ("env",)) if "env" in container else ():
             if item.get("name") == NODE_CONFIG:
                 variable = f"env {NODE_CONFIG} of container {cut(repr(container.get('name')))}"
                 value = item.get("value")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Final
 
-from webhook.objects.tree import Json, maps_at, shown
+from webhook.objects.tree import Json, get_maps, shown
 from webhook.rows.placeholders import ABSENT
 
 OPTIONS: Final = {
@@ -40,8 +40,8 @@ def read_ssh(container: Mapping[str, Json]) -> Mapping[str, Json]:
     if _LISTS.isdisjoint(container) and not any(map(text.__contains__, _SIGNS)):
         return {}
     # If a name occurs twice, the kubelet uses the last variable.
-    env = {str(item.get("name")): item for item in maps_at(container, ("env",))}
-    env_from, mounts = (list(maps_at(container, (key,))) for key in ("envFrom", "volumeMounts"))
+    env = {str(item.get("name")): item for item in get_maps(container, ("env",))}
+    env_from, mounts = (list(get_maps(container, (key,))) for key in ("envFrom", "volumeMounts"))
     has_ssh_mount = any("ssh" in str(mount.get("mountPath")) for mount in mounts)
     if not (env_from or has_ssh_mount or _SETTING.search("\n".join([text, *env]))):
         return {}

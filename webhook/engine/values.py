@@ -7,7 +7,7 @@ from common.computed import computed
 from webhook.engine.groups import Group
 from webhook.engine.jobs import Job
 from webhook.engine.selections import find_contradictions, find_unknown_labels
-from webhook.objects.tree import Json, map_at, text_of
+from webhook.objects.tree import Json, get_map, text_of
 from webhook.rows.families import JobShape
 from webhook.rows.placeholders import ABSENT, OF_ANNOTATIONS, ROLE_MAPS, SSH_NAMES
 
@@ -75,7 +75,7 @@ def compute_template_values(group: Group, placeholders: Mapping[str, str]) -> di
         elif name in ROLE_MAPS:
             # Go programs such as Kueue write `resources: {}` into all containers. If an added container did
             # not have it from the start, the container would look as if a user had changed it.
-            value = map_at(group.main_container, (name,)) or ({} if name == "resources" else ABSENT)
+            value = get_map(group.main_container, (name,)) or ({} if name == "resources" else ABSENT)
         else:
             text = group.main_container.get("name" if name == "container" else name)
             default = ABSENT if name == "imagePullPolicy" else None
@@ -98,7 +98,7 @@ def _compute_candidate_values(job: Job, shape: JobShape) -> dict[str, Json]:
         "shape.name": shape.shape.name,
         "shape.nodeConfig": str(shape.node_config),
     }
-    annotations = map_at(job.object, ("metadata", "annotations"))
+    annotations = get_map(job.object, ("metadata", "annotations"))
     values |= {
         name: text_of(annotations[key]) for name, key in OF_ANNOTATIONS.items() if annotations.get(key)
     }

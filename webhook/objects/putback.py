@@ -12,7 +12,7 @@ from webhook.objects.lists import ListKind, list_kind
 from webhook.objects.merge import Merge
 from webhook.objects.record import Record
 from webhook.objects.takeback import Budget, Removal, take_back
-from webhook.objects.tree import Json, Path, canonical, drop, get, maps_at, put
+from webhook.objects.tree import Json, Path, canonical, drop, get, get_maps, put
 
 INIT_CONTAINERS: Final = ("spec", "initContainers")
 
@@ -47,7 +47,7 @@ def _with_additions(stored: Json, entry: Record, new: Json, template_path: Path,
     budget.spend(len(distinct_removals) * len(canonical(new)) // CHARACTERS_PER_UNIT)
     # Removes all additions and merges them again, because order matters, for example of init containers.
     result = take_back(new, entry.additions, budget)
-    names = [container.get("name", "") for container in maps_at(stored, INIT_CONTAINERS)]
+    names = [container.get("name", "") for container in get_maps(stored, INIT_CONTAINERS)]
     # An added element is merged before later additions to the element, whose paths are longer.
     for removal in sorted(distinct_removals, key=lambda removal: len(removal.path)):
         position = names.index(removal.value["name"]) if removal.path == INIT_CONTAINERS else len(names)

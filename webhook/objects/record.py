@@ -15,7 +15,7 @@ from common.pointers import pointer
 from contract import keys
 from webhook.objects.lists import TERMS
 from webhook.objects.takeback import Budget, OverBudgetError, take_back
-from webhook.objects.tree import Json, drop, get, map_at, maps_at, put, share
+from webhook.objects.tree import Json, drop, get, get_map, get_maps, put, share
 
 RECORD_KEYS = (keys.ADDED, keys.ADDED_TO_POD)
 """The annotations that contain a record. A record has the table's revision, and so changes with the table."""
@@ -100,7 +100,7 @@ def find_marks(template: Json) -> dict[str, Json]:
 
 def is_gated(template: Json) -> bool:
     """Returns whether the template's pods have the gate of whole-job admission."""
-    return any(gate.get("name") == keys.GATE for gate in maps_at(template, GATES))
+    return any(gate.get("name") == keys.GATE for gate in get_maps(template, GATES))
 
 
 def without_gate(template: Json) -> Json:
@@ -130,7 +130,7 @@ def strip(
             template = take_back(template, record.additions, budget)
         except OverBudgetError:
             is_valid = False
-    if not (template.get("metadata") or GATES[-1] in map_at(template, GATES[:-1])):
+    if not (template.get("metadata") or GATES[-1] in get_map(template, GATES[:-1])):
         return template, is_valid, {}  # as for most new jobs
     template = drop(template, (*ANNOTATIONS, key))
     if key != keys.ADDED:

@@ -9,7 +9,7 @@ from math import inf
 from typing import Final
 
 from webhook.objects.lists import EXPRESSIONS
-from webhook.objects.tree import Json, get, map_at, maps_at, same
+from webhook.objects.tree import Json, get, get_map, get_maps, same
 
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 """The key of required terms in each kind of affinity."""
@@ -19,7 +19,9 @@ _WILDCARDS: Final = frozenset("*?[")
 
 def containers(template: Json) -> Iterator[dict[str, Json]]:
     """Yields the containers and init containers of a template, except values that are not maps."""
-    return chain.from_iterable(maps_at(template, ("spec", kind)) for kind in ("containers", "initContainers"))
+    return chain.from_iterable(
+        get_maps(template, ("spec", kind)) for kind in ("containers", "initContainers")
+    )
 
 
 def main_container(template: Json, signs: Collection[str], resources: Collection[str]) -> dict[str, Json]:
@@ -27,7 +29,7 @@ def main_container(template: Json, signs: Collection[str], resources: Collection
 
     Without signs, returns the container with the most requests for devices; if several have most, the first.
     """
-    if len(items := maps_at(template, ("spec", "containers"))) <= 1:
+    if len(items := get_maps(template, ("spec", "containers"))) <= 1:
         return items[0] if items else {}
     is_sign = (signs or (*resources, "claims")).__contains__
     return max(items, key=lambda container: sum(map(is_sign, _names_in(container, signs))))
@@ -37,7 +39,7 @@ def _names_in(container: Json, signs: Collection[str]) -> Iterator[Json]:
     parts = (("env",), ("volumeMounts",)) if signs else (("resources",), ("resources", "limits"))
     for part in parts:
         yield from (
-            (item.get("name") for item in maps_at(container, part)) if signs else map_at(container, part)
+            (item.get("name") for item in get_maps(container, part)) if signs else get_map(container, part)
         )
 
 
@@ -51,17 +53,17 @@ def is_requested(amounts: Mapping[str, int], resource: str, minimum: int, maximu
 
 def has_volume(template: Json, names: tuple[str, ...]) -> bool:
     """Returns whether a template has a volume with one of these names."""
-    return any(item.get("name") in names for item in maps_at(template, ("spec", "volumes")))
+    return any(item.get("name") in names for item in get_maps(template, ("spec", "volumes")))
 
 
 def mounts_other_volume(template: Json, container_name: Json, mount: Json) -> bool:
     """Returns whether a container mounts another volume at the path of a volume mount."""
     containers_of_name = (
-        item for item in maps_at(template, ("spec", "containers")) if item.get("name") == container_name
+        item for item in get_maps(template, ("spec", "containers")) if item.get("name") == container_name
     )
     mounts = [
         item
-        for item in maps_at(next(containers_of_name, {}), ("volumeMounts",))
+        for item in get_maps(next(containers_of_name, {}), ("volumeMounts",))
         if item.get("mountPath") == mount["mountPath"]
     ]
     return bool(mounts) and not same(mounts[-1], mount)
@@ -84,13 +86,13 @@ def read_selection(template: Json) -> Selection:
     """Returns the node selection of a template. A caller should keep the result: long terms take time."""
     affinity_path = ("spec", "affinity", "nodeAffinity", REQUIRED)
     terms = get(template, (*affinity_path, "nodeSelectorTerms"))
-    expressions = tuple(map(_by_key, maps_at(terms, ()))) if isinstance(terms, list) and terms else None
-    return Selection(map_at(template, ("spec", "nodeSelector")), expressions)
+    expressions = tuple(map(_by_key, get_maps(terms, ()))) if isinstance(terms, list) and terms else None
+    return Selection(get_map(template, ("spec", "nodeSelector")), expressions)
 
 
 def _by_key(term: Json) -> Mapping[str, Sequence[Json]]:
     by_key: dict[str, list[Json]] = {}
-    for item in (item for name in EXPRESSIONS for item in maps_at(term, (name,))):
+    for item in (item for name in EXPRESSIONS for item in get_maps(term, (name,))):
         if isinstance(item.get("key"), str):
             by_key.setdefault(item["key"], []).append(item)
     return by_key

@@ -14,6 +14,8 @@ import orjson
 
 from common.pointers import field_name
 from common.pointers import get as get  # noqa: PLC0414 - re-exported for users of this module
+from common.pointers import get_map as get_map  # noqa: PLC0414 - as above
+from common.pointers import get_maps as get_maps  # noqa: PLC0414 - as above
 from common.texts import printable
 
 Json = Any
@@ -34,20 +36,6 @@ class WrongTypeError(ValueError):
 
     def __init__(self, path: str, type_name: str, value: Json) -> None:
         super().__init__(f"{path} must be {type_name}, not {shown(value)}")
-
-
-def map_at(node: Json, path: Sequence[str | int]) -> dict[str, Json]:
-    """Returns the map at a path; an empty map if there is no map."""
-    for part in path:
-        node = node.get(part) if isinstance(node, dict) else node and get(node, (part,))
-    return node if isinstance(node, dict) else {}
-
-
-def maps_at(node: Json, path: Sequence[str | int]) -> list[dict[str, Json]]:
-    """Returns the maps in the list at a path; an empty list if there is no list."""
-    for part in path:
-        node = node.get(part) if isinstance(node, dict) else node and get(node, (part,))
-    return [item for item in node if isinstance(item, dict)] if isinstance(node, list) else []
 
 
 def walk(node: Json, path: Path = ()) -> Iterator[tuple[Path, Json]]:

@@ -19,8 +19,6 @@ from webhook.rules.source import TableSource
 
 Ask = Callable[[bytes], dict[str, Any]]
 """A function that returns the placement program's answer to a question."""
-PARAMETERS: Final = ("namespace", "default-namespace")
-"""The parameters of a query, with the same meaning as in queries for previews."""
 TYPES: Final = ("application/json", "text/plain")
 TIMEOUT_SECONDS: Final = 5.0
 
@@ -93,7 +91,7 @@ def fit(source: TableSource, ask: Ask | None) -> Response:
 
     ``ask`` is None if the installation has no placement program that answers.
     """
-    options = read_query(request.args, PARAMETERS)
+    options = read_query(request.args, "/v1/fit")
     media_type = accepted_type(TYPES)
     if ask is None:
         abort(404, messages.FIT_IS_OFF)

@@ -29,7 +29,7 @@ def as_yaml(previews: Iterable[Preview]) -> str:
 
 
 def as_json(previews: Iterable[Preview]) -> str:
-    """Returns all reports, as ``preview.schema.json`` describes them."""
+    """Returns all reports, as ``openapi.yaml`` describes them."""
     kind = {"apiVersion": "ultraserver-webhook.io/v1alpha1", "kind": "Preview"}
     items = [preview.report | {"received": preview.run.object} for preview in previews]
     return json.dumps(kind | {"items": items}, indent=2) + "\n"

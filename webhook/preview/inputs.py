@@ -1,9 +1,8 @@
 """Reads the query and the documents of a request for a preview, as ``openapi.yaml`` describes it."""
 
-import json
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
@@ -28,10 +27,6 @@ PARTS: Final = {"object", "old"}
 """The parts of a form: the documents, and the stored objects that the documents update."""
 
 
-_ARGUMENT_NAMES: Final = {"all-rules": "all_rules", "default-namespace": "default_namespace", "time": "now"}
-"""The parameters of a query that have another name as arguments of `preview`."""
-
-
 class ParameterError(BadRequest):
     """The error for a query or a form that is denied.
 
@@ -47,20 +42,14 @@ class ParameterError(BadRequest):
 @cache
 def openapi() -> dict[str, Any]:
     """Returns the OpenAPI document, with the published schema of previews."""
-    folder = files("webhook.preview")
-    (document,) = read_documents(folder.joinpath("openapi.yaml").read_bytes())
-    api: dict[str, Any] = document.value
-    text = folder.joinpath("preview.schema.json").read_text("utf-8")
-    schema = json.loads(text.replace("#/$defs/", "#/components/schemas/"))
-    preview_schema = {key: schema[key] for key in schema if key not in {"$schema", "$id", "$defs"}}
-    api["components"]["schemas"] |= {"Preview": preview_schema, **schema["$defs"]}
-    return api
+    (document,) = read_documents(files("webhook.preview").joinpath("openapi.yaml").read_bytes())
+    return dict(document.value)
 
 
 @cache
-def schemas() -> dict[str, dict[str, Any]]:
-    """Returns the JSON Schema of each parameter, by the name of the parameter."""
-    parameters = openapi()["paths"]["/v1/preview"]["post"]["parameters"]
+def schemas(path: str = "/v1/preview") -> dict[str, dict[str, Any]]:
+    """Returns the JSON Schema of each parameter of a path, by the name of the parameter."""
+    parameters = openapi()["paths"][path]["post"]["parameters"]
     return {parameter["name"]: dict(parameter["schema"]) for parameter in parameters}
 
 
@@ -74,18 +63,13 @@ def accepted_type(types: Iterable[str]) -> str:
     return media_type
 
 
-def read_query(query: MultiDict[str, str], names: Collection[str] | None = None) -> dict[str, Any]:
+def read_query(query: MultiDict[str, str], path: str = "/v1/preview") -> dict[str, Any]:
     """Returns the values of a query's parameters, by the names of the arguments of `preview`.
 
-    Args:
-        query: The query.
-        names: The parameters that the path of the request has. None means all.
-
     Raises:
-        ParameterError: A parameter is unknown, repeated or invalid.
+        ParameterError: A parameter is unknown for the path, repeated or invalid.
     """
-    values = {}
-    known = {name: schema for name, schema in schemas().items() if names is None or name in names}
+    values, known = {}, schemas(path)
     for name, texts in query.lists():
         if name not in known:
             hint = ", ".join(known) + did_you_mean(name, known)
@@ -93,26 +77,22 @@ def read_query(query: MultiDict[str, str], names: Collection[str] | None = None)
             raise ParameterError("unknown-parameter", message)
         if len(texts) > 1:
             raise ParameterError("repeated-parameter", messages.repeated_parameter(name, len(texts)))
-        text = check_parameter(name, texts[0])
-        values[_ARGUMENT_NAMES.get(name, name)] = _value(text, known[name])
+        argument = "now" if name == "time" else name.replace("-", "_")
+        values[argument] = read_parameter(name, texts[0])
     return values
 
 
-def _value(text: str, schema: dict[str, Any]) -> str | bool | float:
-    time_value = time_of(text) if "format" in schema else None
-    return time_value.timestamp() if time_value else text == "true" if schema["type"] == "boolean" else text
-
-
-def check_parameter(name: str, text: str) -> str:
-    """Returns the text of a parameter; raises a `ParameterError` if the text is invalid."""
+def read_parameter(name: str, text: str) -> Any:  # noqa: ANN401 - a text, a boolean or a Unix time
+    """Returns the value of a parameter; raises a `ParameterError` if the text is invalid."""
     schema = schemas()[name]
     choices = schema.get("enum", ["true", "false"])
     expected = schema.get("description") or ", ".join(choices)
     is_valid = re.fullmatch(schema["pattern"], text) if "pattern" in schema else text in choices
-    if not is_valid or ("format" in schema and not time_of(text)):
+    time_value = time_of(text) if "format" in schema else None
+    if not is_valid or ("format" in schema and not time_value):
         message = messages.invalid_parameter(name, printable(text, MAX_SHOWN), expected)
         raise ParameterError("invalid-parameter", message)
-    return text
+    return time_value.timestamp() if time_value else text == "true" if schema["type"] == "boolean" else text
 
 
 def answer(

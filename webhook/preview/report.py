@@ -1,4 +1,4 @@
-"""Builds the report on an object, which every output shows and ``preview.schema.json`` describes."""
+"""Builds the report on an object, which every output shows and ``openapi.yaml`` describes."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -32,7 +32,7 @@ class Preview:
     """What the webhook would do to one object.
 
     Attributes:
-        report: The report, which is an item of ``preview.schema.json``.
+        report: The report, which is an item of ``openapi.yaml``.
         run: The object and its outcome.
         place: The placement annotation; None if the object is not placed.
         lines: The line of each hint, by the text of the hint.

@@ -12,7 +12,7 @@ from webhook.engine.candidates import explain_no_device
 from webhook.engine.outcome import JobError, Outcome, OutcomeKind, Request
 from webhook.engine.reading import read_job
 from webhook.objects.templates import REQUIRED
-from webhook.objects.tree import Json, WrongTypeError, get, map_at, maps_at, text_of, walk
+from webhook.objects.tree import Json, WrongTypeError, get, get_map, get_maps, text_of, walk
 from webhook.preview import messages
 from webhook.preview.sent import chart_value, not_sent_note
 from webhook.rows.families import Unit
@@ -118,7 +118,7 @@ def _nodes_text(run: DryRun, outcome: Outcome, place: Place) -> str:
     templates = _templates(run, outcome)
     noun = "Pod" if len(templates) > 1 else "worker"
     path = ("spec", "affinity", "podAntiAffinity", REQUIRED)
-    all_terms = (term for template in templates for term in maps_at(template, path))
+    all_terms = (term for template in templates for term in get_maps(template, path))
     terms = [term for term in all_terms if "mismatchLabelKeys" not in term]
     is_apart = place.unit != keys.HOSTNAME and any(term.get("topologyKey") == place.unit for term in terms)
     is_empty = get(run.object, ("spec", "replicas")) == 0
@@ -178,7 +178,7 @@ def _is_pod(run: DryRun) -> bool:
 
 def _has_ended(run: DryRun) -> bool:
     """Returns whether the stored object is a job that has ended."""
-    conditions = maps_at(run.stored, ("status", "conditions"))
+    conditions = get_maps(run.stored, ("status", "conditions"))
     true_conditions = (condition for condition in conditions if condition.get("status") == "True")
     return any(text_of(condition.get("type")) in END_CONDITIONS for condition in true_conditions)
 
@@ -219,7 +219,7 @@ def _keeps_blocks_whole(run: DryRun, place: Place, templates: list[Json]) -> boo
         is_together = _has_terms(templates, label, "podAffinity", *([REQUIRED] if is_one_block else []))
         return is_together and _has_terms(templates, label, "nodeAffinity", REQUIRED)
     if place.placer is Placer.KUEUE:
-        annotations = (map_at(template, PLACE_PATH[:2]) for template in templates)
+        annotations = (get_map(template, PLACE_PATH[:2]) for template in templates)
         topologies = [
             [values.get(f"kueue.x-k8s.io/podset-{key}") for key in TOPOLOGIES] for values in annotations
         ]

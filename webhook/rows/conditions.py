@@ -18,7 +18,7 @@ from common.texts import MAX_MESSAGE_LENGTH, cut
 from contract.place import Placer
 from webhook.objects.paths import ObjectPath
 from webhook.objects.templates import Selection, containers, is_requested, matches, permits
-from webhook.objects.tree import Json, Path, map_at, shown, text_of
+from webhook.objects.tree import Json, Path, get_map, shown, text_of
 from webhook.rows import messages
 from webhook.rows.families import Family, JobShape
 from webhook.rows.placeholders import fill_texts, placeholders_in
@@ -401,7 +401,7 @@ class Labels(ObjectCondition[Mapping[str, tuple[str, ...]]], written=SomePattern
     kind: ClassVar = "label"
 
     def failure(self, job: Job) -> str | None:
-        labels = map_at(job.object, ("metadata", f"{self.kind}s"))
+        labels = get_map(job.object, ("metadata", f"{self.kind}s"))
         for key, allowed in self.value.items():
             name, value = key, labels.get(key, "")
             if "*" in key:
@@ -423,7 +423,7 @@ class LabelSelector(ObjectCondition[Selector], written=Selector):
     """A label selector of Kubernetes, for the job's labels. E.g. {matchLabels: {team: vision}}."""
 
     def failure(self, job: Job) -> str | None:
-        return self.value.mismatch(map_at(job.object, ("metadata", "labels")))
+        return self.value.mismatch(get_map(job.object, ("metadata", "labels")))
 
     def short_form(self, _: str) -> Iterable[str]:
         return [f"{item.key} {item}" for item in self.value.expressions]

@@ -15,7 +15,7 @@ from pydantic import AwareDatetime, BeforeValidator, Strict
 from pydantic import Field as Limits
 
 from webhook.objects.templates import is_glob, matches
-from webhook.objects.tree import Json, map_at, text_of
+from webhook.objects.tree import Json, get_map, text_of
 from webhook.rows.written import Maybe, Row, SomePatterns, one_or_more, or_bare_off, read_as
 
 
@@ -101,7 +101,7 @@ class Policy(Row):
 
     def matches_labels(self, obj: Json) -> bool:
         """Returns whether an object has the policy's labels. The namespace is not checked."""
-        labels = map_at(obj, ("metadata", "labels")) if self.labels else {}
+        labels = get_map(obj, ("metadata", "labels")) if self.labels else {}
         return all(matches(text_of(labels.get(key, "")), allowed) for key, allowed in self.labels.items())
 
     def mode_of(self, rule: str) -> Mode | None:
@@ -196,7 +196,7 @@ class PolicyIndex:
         """Returns the first policy for an object at a Unix time."""
         indices = list(self._unindexed)
         if self._by_label:
-            for key, value in map_at(obj, ("metadata", "labels")).items():
+            for key, value in get_map(obj, ("metadata", "labels")).items():
                 indices += self._by_label.get((key, text_of(value)), ())
         rulings = (self._rulings[index] for index in sorted(indices))
         return next(

@@ -12,7 +12,7 @@ from contract import keys
 from contract.place import Placer
 from webhook.objects.merge import OnConflict
 from webhook.objects.templates import matches
-from webhook.objects.tree import Json, map_at
+from webhook.objects.tree import Json, get_map
 from webhook.rows import conditions, messages
 from webhook.rows.conditions import Condition, Devices, JobCondition, ObjectCondition, TemplateCondition
 from webhook.rows.families import Family
@@ -257,7 +257,7 @@ class Rule(Row):
     @cached_property
     def labels(self) -> Mapping[str, Json]:
         """The labels that the rule sets."""
-        return map_at(self.add, ("metadata", "labels"))
+        return get_map(self.add, ("metadata", "labels"))
 
 
 def _pick(placeholders: Iterable[str], owner: str, names: Container[str]) -> Mapping[str, str]:

@@ -11,6 +11,7 @@ from webhook.documents import Document, DocumentError, dump_yaml, read_documents
 from webhook.objects.templates import matches
 from webhook.rules import messages
 from webhook.rules.convert_rows import RefusedError, Row, converted_rows, errors_at, list_of, rule, workload
+from webhook.rules.draft import with_off_text
 from webhook.rules.load import NamedText, default_draft, document_of
 from webhook.rules.problems import Problem, TableError
 from webhook.rules.schema import OLD_VERSION, VERSION
@@ -100,7 +101,7 @@ def _sections(old: Row) -> Iterator[tuple[str, Any]]:
             rows = converted_rows(key, value, rule)
             rows = _changing_rules(rows) if "extends" in old else _ordered_rules(rows)
             # An `off` without quotes keeps its form only if the section is unchanged.
-            yield key, value if rows == value else [*map(_with_mode_text, rows)]
+            yield key, value if rows == value else with_off_text(rows)
         elif key == "workloads":
             if "extends" in old and any(row["name"] == INDEXED_JOB for row in value):
                 raise ValueError(f"workload {INDEXED_JOB} is now a part of {JOB}: rename the row to {JOB}")
@@ -157,15 +158,12 @@ def _units(shapes: list[Row], packaged_family: Row, *, extends: bool) -> list[Ro
         size, key = row["nodeConfig"], row.get("topologyKey")
         if size == 1 and (row.get("together", "none") != "none" or row.get("apart", "none") != "none"):
             raise ValueError(messages.single_nodes(row["name"], key))
-        if size > 1 and key != (label := _label(labels, size)):
+        # The smallest units that have at least ``size`` nodes.
+        label = labels.get(min((nodes for nodes in labels if nodes >= size), default=0))
+        if size > 1 and key != label:
             raise ValueError(messages.several_labels(row["name"], size, key or "no label", label))
     new = {key: size for size, key in labels.items() if size > 1 and not (extends and key in packaged)}
     return [packaged.get(key, {"label": key, "nodes": size}) for key, size in new.items()]
-
-
-def _label(labels: Mapping[int, str], size: int) -> str | None:
-    """Returns the label of the smallest units that have at least ``size`` nodes."""
-    return labels.get(min((nodes for nodes in labels if nodes >= size), default=0))
 
 
 def _ordered_rules(rules: Sequence[Row]) -> list[Row]:
@@ -189,11 +187,6 @@ def _ordered_rules(rules: Sequence[Row]) -> list[Row]:
     return ordered
 
 
-def _with_mode_text(row: Row) -> Row:
-    """Returns a row with the text ``off`` as its mode if the mode is false, as YAML reads ``off``."""
-    return row | {"mode": "off"} if row.get("mode") is False else row
-
-
 def _joined(rules: Sequence[Row]) -> list[Row]:
     """Returns the rules, with the joint rule in place of the rules that it replaces.
 
@@ -201,7 +194,7 @@ def _joined(rules: Sequence[Row]) -> list[Row]:
         ValueError: The table changes these rules differently, or a rule replaces only one of them.
     """
     message = f"rules {' and '.join(JOINED_RULES)} are now one rule, {JOINT_RULE}"
-    new_rows = [{**_with_mode_text(row), "name": JOINT_RULE} for row in rules if row["name"] in JOINED_RULES]
+    new_rows = [{**with_off_text(row), "name": JOINT_RULE} for row in rules if row["name"] in JOINED_RULES]
     if new_rows and new_rows != [new_rows[0]] * len(JOINED_RULES):
         raise ValueError(f"{message}: change both in the same way")
     for row in rules:

@@ -11,7 +11,7 @@ from common.familyrows import KEY_OF_LIST, with_keys
 from common.pointers import field_name
 from common.texts import did_you_mean
 from webhook.documents import Document
-from webhook.objects.tree import Json, Path, get, map_at
+from webhook.objects.tree import Json, Path, get, get_map
 from webhook.rows.table import Origin
 from webhook.rules.problems import Problem
 
@@ -88,14 +88,14 @@ class Draft:
                 return document, start + row_path
         for end in range(min(len(path), 2), 0, -1):
             for document in reversed(self.files):
-                if path[end - 1] in map_at(document.value, path[: end - 1]):
+                if path[end - 1] in get_map(document.value, path[: end - 1]):
                     return document, path
         return self.files[-1], path
 
 
 def _rank_place(row_path: Path, place: tuple[Document, Path]) -> tuple[bool, bool]:
     """Returns a smaller value if the place of a row more probably causes a problem at a path in the row."""
-    document, keys = place[0], map_at(place[0].value, place[1]).keys()
+    document, keys = place[0], get_map(place[0].value, place[1]).keys()
     is_unchanged = document.source.startswith("packaged ") or keys <= {"name", "mode"}
     return is_unchanged, not row_path or row_path[0] not in keys
 

@@ -146,23 +146,17 @@ def _workloads(table: Table) -> PathMessages:
     names_of_kinds: dict[str, str] = {}
     for index, workload in enumerate(table.workloads):
         path: Path = ("workloads", index)
-        yield from _shared_kinds(names_of_kinds, workload, path)
+        for kind in () if workload.when else workload.kinds:
+            if kind in names_of_kinds:
+                reason = f"workload {names_of_kinds[kind]} already reads every {kind}"
+                yield (*path, "kinds"), f"unreachable: {reason}; add `when` to one of the two workloads"
+            names_of_kinds.setdefault(kind, workload.name)
         yield from _groups(workload, path)
         yield from _defaults(workload, table.values, path)
         for name in workload.when:
             if name not in workload.fields:
                 known = messages.join_names(workload.fields) or "none"
                 yield (*path, "when", name), f"the workload has no field {name!r}; its fields are {known}"
-
-
-def _shared_kinds(names_of_kinds: dict[str, str], workload: Workload, path: Path) -> PathMessages:
-    """Yields problems of kinds that another workload has, and adds this workload to ``names_of_kinds``."""
-    for kind in () if workload.when else workload.kinds:
-        if kind in names_of_kinds:
-            reason = f"workload {names_of_kinds[kind]} already reads every {kind}"
-            yield (*path, "kinds"), f"unreachable: {reason}; add `when` to one of the two workloads"
-        else:
-            names_of_kinds[kind] = workload.name
 
 
 def _defaults(workload: Workload, values: Mapping[str, str], path: Path) -> PathMessages:
@@ -235,11 +229,10 @@ def _shapes(table: Table) -> PathMessages:
 def _sizes(shape: Shape, unit: Unit | None, path: Path) -> PathMessages:
     workers, config = shape.workers, shape.node_config
     if config.minimum == config.maximum and workers.minimum % config.minimum:
-        fix = f"; for jobs on a part of a unit, write nodeConfig: {workers}"
-        fix = (
-            f"; use nodeConfig {supported_configs(workers)}" if unit and unit.label in keys.NODE_IDS else fix
-        )
-        way_out = fix if workers.maximum < inf else ""
+        way_out = f"; for jobs on a part of a unit, write nodeConfig: {workers}"
+        if unit and unit.label in keys.NODE_IDS:
+            way_out = f"; use nodeConfig {supported_configs(workers)}"
+        way_out = way_out if workers.maximum < inf else ""
         yield (*path, "workers"), f"{workers} workers do not fill blocks of {config} (nodeConfig){way_out}"
     elif shape.together == "required" and config.maximum > 1 and workers.maximum > config.maximum:
         yield (*path, "together"), f"a unit of {config} nodes cannot hold {workers} workers: write preferred"

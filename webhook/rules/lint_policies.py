@@ -77,16 +77,13 @@ def _idle_rules(table: Table, modes: ModeSet) -> list[tuple[int, str]]:
             and rule_modes[rule.name] is Mode.ENFORCE
             and all(rule_modes[name] is not Mode.ENFORCE for name in rule.needs)
         ):
-            reasons = ", and ".join(f"{name}, which is {_in_words(rule_modes[name])}" for name in rule.needs)
+            states = {Mode.SHADOW: "in shadow", Mode.OFF: "off"}
+            reasons = ", and ".join(f"{name}, which is {states[rule_modes[name]]}" for name in rule.needs)
             origins = [table.origin(name, "mode") for name in rule.needs]
             if not all(origin and origin.file.startswith("packaged ") for origin in origins):
                 idle_rules.append((index, f"rule {rule.name} does nothing: it needs {reasons}"))
             rule_modes[rule.name] = Mode.OFF
     return idle_rules
-
-
-def _in_words(mode: Mode) -> str:
-    return "in shadow" if mode is Mode.SHADOW else "off"
 
 
 def _hides(earlier: Policy, later: Policy) -> bool:

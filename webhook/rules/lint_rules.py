@@ -9,7 +9,7 @@ from pydantic.alias_generators import to_camel
 from common.texts import did_you_mean
 from contract import keys
 from webhook.objects.templates import matches
-from webhook.objects.tree import Json, Path, map_at, maps_at, walk
+from webhook.objects.tree import Json, Path, get_map, get_maps, walk
 from webhook.rows import messages as row_messages
 from webhook.rows.conditions import Scope
 from webhook.rows.families import Family
@@ -199,23 +199,15 @@ def _lists(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
             yield (*path, "match", "template"), messages.is_list(name, template_text)
 
 
-def _label_values(rule: Rule, key: str) -> tuple[str, ...] | None:
-    """Returns the values of a label that a rule matches; None if the rule matches every value."""
-    return rule.match.labels.value.get(key) if rule.match.labels else None
-
-
-def _has_label(rows: RowIndex, rule: Rule, key: str) -> bool:
-    """Returns whether all objects of a rule have a label of the webhook: the rule matches or sets it."""
-    if "" not in (_label_values(rule, key) or ("",)):
-        return True
+def _is_label_known(rows: RowIndex, rule: Rule, key: str) -> bool:
+    """Returns whether all objects of a rule have a label of the webhook, or are Pods without it."""
+    matched_values = rule.match.labels.value.get(key) if rule.match.labels else None
     needed_rules = [rows.rules[name] for name in rule.needs if name in rows.rules]
-    return key in rule.labels or (bool(needed_rules) and all(key in row.labels for row in needed_rules))
-
-
-def _lacks_label(rows: RowIndex, rule: Rule, key: str) -> bool:
-    """Returns whether a rule applies only to Pods that do not have a label of the webhook."""
-    is_for_pods = all(not str(group.template) for row in rows.workloads(rule) for group in row.groups)
-    return is_for_pods and _label_values(rule, key) == ("",)
+    if key in rule.labels or (needed_rules and all(key in row.labels for row in needed_rules)):
+        return True
+    if matched_values == ("",):
+        return all(not str(group.template) for row in rows.workloads(rule) for group in row.groups)
+    return matched_values is not None and "" not in matched_values
 
 
 def _fragment(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
@@ -223,7 +215,7 @@ def _fragment(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
         if isinstance(node, dict):
             yield from _map_problems(node, node_path)
             for key, way_out in messages.OWN_LABELS.items():
-                if _selects(node, key) and not (_has_label(rows, rule, key) or _lacks_label(rows, rule, key)):
+                if _selects(node, key) and not _is_label_known(rows, rule, key):
                     yield node_path, f"selects by {key}: {way_out}"
     if rule.labels.get(keys.JOB, "$(job.id)") != "$(job.id)":
         yield (*path, "add", "metadata", "labels", keys.JOB), messages.OTHER_JOB_LABEL
@@ -235,7 +227,7 @@ def _map_problems(node: Mapping[str, Json], path: Path) -> PathMessages:
     yield from (((*path, key), messages.KEY_IS_PLACEHOLDER) for key in node if PATTERN.search(key))
     if keys.ADDED in node:
         yield (*path, keys.ADDED), messages.RECORD
-    for item in maps_at(node, ("namespaceSelector", "matchExpressions")):
+    for item in get_maps(node, ("namespaceSelector", "matchExpressions")):
         if item.get("operator") in {"NotIn", "DoesNotExist"}:
             yield (*path, "namespaceSelector"), messages.negative_operator(item["operator"])
     terms = node.get("nodeSelectorTerms")
@@ -263,18 +255,14 @@ def _source_problem(node: Mapping[str, Json], path: Path) -> str | None:
     """Returns why the API server would refuse several sources of a variable or a volume."""
     if path[-2:-1] == ("env",) and node.get("value") and "valueFrom" in node:
         return messages.VALUE_AND_SOURCE
-    sources = (
-        node if path[-1] == "valueFrom" else [key for key in node if path[-2] == "volumes" and key != "name"]
-    )
-    return (
-        f"can have only one source, not {messages.join_names(sources)}: keep one"
-        if len(sources) > 1
-        else None
-    )
+    is_volume = path[-2] == "volumes"
+    sources = [key for key in node if path[-1] == "valueFrom" or (is_volume and key != "name")]
+    reason = f"can have only one source, not {messages.join_names(sources)}: keep one"
+    return reason if len(sources) > 1 else None
 
 
 def _selects(node: Mapping[str, Json], key: str) -> bool:
-    expressions = maps_at(node, ("labelSelector", "matchExpressions"))
-    return key in map_at(node, ("labelSelector", "matchLabels")) or any(
+    expressions = get_maps(node, ("labelSelector", "matchExpressions"))
+    return key in get_map(node, ("labelSelector", "matchLabels")) or any(
         item.get("key") == key for item in expressions
     )

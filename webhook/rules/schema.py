@@ -129,7 +129,8 @@ def message_of(error: ErrorDetails, path: Path) -> str:
         name = str(key[0])
         if name in messages.REMOVED_KEYS:
             return f"unknown key {name!r}: {messages.REMOVED_KEYS[name]} replaces this key of 0.2.0"
-        return messages.unknown_key(name, _keys_at(path[:-1]))
+        known = (key for form in _schemas(path[:-1]) for key in form.get("properties", {}))
+        return messages.unknown_key(name, known)
     if kind in messages.VIOLATIONS:
         pattern = context.get("pattern", "")
         values = {"form": messages.form(pattern), "json": shown(value), "key": "".join(map(str, key))}
@@ -200,7 +201,7 @@ def published_schema() -> dict[str, Any]:
     table["$defs"]["Rule"]["properties"]["add"] |= {
         key: pod[key] for key in ("additionalProperties", "properties")
     }
-    whole_table = _split_requirements(table)
+    whole_table = _split_requirements(table, table)
     return {
         "$schema": pod["$schema"],
         "$id": "https://ultraserver-webhook.io/schemas/v1alpha2/rule-table.json",
@@ -212,34 +213,19 @@ def published_schema() -> dict[str, Any]:
     }
 
 
-def _split_requirements(table: dict[str, Any]) -> dict[str, Any]:
+def _split_requirements(row: dict[str, Any], table: dict[str, Any], path: Path = ()) -> dict[str, Any]:
     """Removes the requirements that only tables without `extends` must meet; returns them as a schema."""
-    sections: dict[str, Any] = {}
-    for name, section in table["properties"].items():
-        row = section.get("items", section)
-        if row is section and "$ref" in section:
-            sections[name] = _split_required(forms(row, table)[-1], (name,))
-        elif "$ref" in row:
-            form = forms(row, table)[-1]
-            items, lists = _split_required(form, (name, 0)), dict[str, Any]()
-            for key in [name for name in KEY_OF_LIST if name in form["properties"]]:
-                row_form = forms(form["properties"][key]["items"], table)[-1]
-                lists[key] = {"items": _split_required(row_form, (name, 0, key, 0))}
-            items |= {"properties": lists} if lists else {}
-            sections[name] = {"items": items, "minItems": section.pop("minItems", 0)}
-    return _split_required(table, ()) | {"properties": sections}
-
-
-def _split_required(schema: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Removes the required keys that a table with `extends` may omit; returns a schema with all of them."""
-    required = schema["required"]
-    schema["required"] = [key for key in required if not _may_lack(path, key)]
-    return {"required": required}
-
-
-def _keys_at(path: Path) -> Iterator[str]:
-    """Yields the keys that the published schema has at a path."""
-    return (key for form in _schemas(path) for key in form.get("properties", {}))
+    rows: dict[str, Any] = {}
+    for name, value in row["properties"].items():
+        item = value.get("items", value)
+        if "$ref" in item and (name in KEY_OF_LIST or not path):
+            item_path: Path = (*path, name) if item is value else (*path, name, 0)
+            rows[name] = _split_requirements(forms(item, table)[-1], table, item_path)
+            if item is not value:
+                rows[name] = {"items": rows[name]} | ({} if path else {"minItems": value.pop("minItems", 0)})
+    required = row["required"]
+    row["required"] = [key for key in required if not _may_lack(path, key)]
+    return {"required": required} | ({"properties": rows} if rows else {})
 
 
 def _schemas(path: Path) -> list[dict[str, Any]]:

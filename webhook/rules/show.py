@@ -20,35 +20,20 @@ HEAD = ("RULE", "MODE", "ROLE", "WHEN", "ADDS", "REASON", "FROM")
 
 def overview(table: Table, width: int = 0) -> str:
     """Returns a line for each row of a table; a width other than 0 wraps the lines."""
-    shapes = [
-        (
-            row.name,
-            str(row.workers),
-            str(row.node_config) if row.node_config else "-",
-            row.together,
-            row.apart,
-            unit.label if unit else "-",
-        )
-        for family in table.enabled_families
-        for row in family.shapes
-        for unit in [family.unit(row)]
-    ]
+    shapes: list[tuple[str, ...]] = [("SHAPE", "WORKERS", "NODE CONFIG", "TOGETHER", "APART", "TOPOLOGY KEY")]
+    for family in table.enabled_families:
+        for row in family.shapes:
+            unit, numbers = family.unit(row), (str(row.workers), str(row.node_config or "-"))
+            shapes.append((row.name, *numbers, row.together, row.apart, unit.label if unit else "-"))
+    blocks = [f"revision {table.revision}, mode {table.mode}\n", _block(shapes, width)]
+    for number, stage in enumerate(STAGES):
+        rules = [_rule_cells(table, rule) for rule in table.rules if rule.stage == number]
+        blocks.append(f"{stage}\n{_block([HEAD, *rules], width)}")
+    if policies := [_policy_cells(row) for row in table.policies]:
+        blocks.append(_block([("NAMESPACES", "LABELS", "MODES", "UNTIL", "REASON"), *policies], width))
     devices = [(name, describe_numbers(counts)) for name, counts in table.device_counts.items()]
-    head = ("SHAPE", "WORKERS", "NODE CONFIG", "TOGETHER", "APART", "TOPOLOGY KEY")
-    rules = [(row, _rule_cells(table, row)) for row in table.rules]
-    policies = [_policy_cells(row) for row in table.policies]
-    policy_lines = [("NAMESPACES", "LABELS", "MODES", "UNTIL", "REASON"), *policies] if policies else []
-    return (
-        f"revision {table.revision}, mode {table.mode}\n\n"
-        + _block([head, *shapes], width)
-        + "\n"
-        + "".join(
-            f"{stage}\n{_block([HEAD, *(cells for rule, cells in rules if rule.stage == number)], width)}\n"
-            for number, stage in enumerate(STAGES)
-        )
-        + (_block(policy_lines, width) + "\n" if policy_lines else "")
-        + _block([("INSTANCE TYPE", "DEVICES OF A CONTAINER"), *devices], width)
-    )
+    blocks.append(_block([("INSTANCE TYPE", "DEVICES OF A CONTAINER"), *devices], width))
+    return "\n".join(blocks)
 
 
 def _rule_cells(table: Table, row: Rule) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from common.tablefiles import read_texts, table_files
-from common.watched import UnusableError, Watched
+from common.watched import Watched
 from webhook.rows.table import Table
 from webhook.rules.load import NamedText, build, draft_of, has_placement, load_default, packaged_draft
 from webhook.rules.problems import TableError
@@ -93,21 +93,14 @@ class TableSource:
         """Returns the texts of the newest valid table."""
         return self.watched.value[0]
 
-    def refresh(self, load: Callable[[TableTexts], Table] = table_of) -> None:
+    def refresh(self, load: Callable[[TableTexts], Table]) -> None:
         """Loads changed files.
 
         Args:
-            load: Builds and checks the table. If it raises `TableError`, `UnusableError` or `OSError`, the
-                old table stays in use. `refresh` raises every other error, and the next call reads the files
-                again.
+            load: Builds and checks the table. If it raises `UnusableError` or `OSError`, the old table stays
+                in use. `refresh` raises every other error, and the next call reads the files again.
         """
-        self.watched.refresh(lambda: self._read_changed(load))
-
-    def _read_changed(self, load: Callable[[TableTexts], Table]) -> tuple[TableTexts, Table]:
-        try:
-            return self._read(load)
-        except TableError as error:
-            raise UnusableError(str(error)) from error
+        self.watched.refresh(lambda: self._read(load))
 
     def _read(self, load: Callable[[TableTexts], Table]) -> tuple[TableTexts, Table]:
         files = tuple(read_texts(self._path)) if self._path else ()

@@ -15,7 +15,7 @@ from common.texts import did_you_mean
 from webhook.documents import Document, DocumentError, read_documents
 from webhook.engine import Request
 from webhook.engine.outcome import OutcomeKind, RuleState, Verdict
-from webhook.objects.tree import Json, Path, map_at
+from webhook.objects.tree import Json, Path, get_map
 from webhook.preview.run import UID, namespace_of
 from webhook.preview.sentence import JobVerdict
 from webhook.rows.written import Row
@@ -153,7 +153,7 @@ class _CaseReader:
         """Returns the value of a file that has one map; an empty map for other files."""
         documents = self.files.get(name, [])
         self.used_files.add(name)
-        return map_at(documents[0].value, ()) if len(documents) == 1 else {}
+        return get_map(documents[0].value, ()) if len(documents) == 1 else {}
 
     def cases(self, name: str) -> Iterator[Case]:
         if len(self.files[name]) > 1:
