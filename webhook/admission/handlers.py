@@ -12,7 +12,6 @@ from webhook.engine import Outcome, Request, evaluate, update
 from webhook.engine.messages import message, messages_of
 from webhook.engine.reading import find_groups, kind_of
 from webhook.objects import record
-from webhook.objects.patch import Operation
 from webhook.objects.tree import Json, drop, get
 from webhook.rows.table import Table
 from webhook.rules.load import load_texts
@@ -55,7 +54,11 @@ def verify(table: Table, review: Review, *, refuse: bool = False) -> Outcome | N
     outcomes: list[Outcome] = []
     for request in possible_requests(table, review.request):
         outcomes.append(evaluate(table, request))
-        if not (_missing_changes(outcomes[-1]) or outcomes[-1].denials):
+        # The API server writes defaults into added fields, so their digests differ from the record, which is
+        # then replaced. A record exists only after mutation: the guard refuses other records.
+        steps = outcomes[-1].operations
+        is_mutated = all(step["op"] == "replace" and record.is_record(step["path"]) for step in steps)
+        if is_mutated and not outcomes[-1].denials:
             return replace(outcomes[-1], warnings=())
     outcome = outcomes[0]
     reason = "; ".join(outcome.denials) or ", ".join(outcome.fired()[:3]) or "another job's terms are in it"
@@ -72,17 +75,6 @@ def verify(table: Table, review: Review, *, refuse: bool = False) -> Outcome | N
 
 require: Final[Handler] = partial(verify, refuse=True)
 """Refuses an object about which `verify` warns."""
-
-
-def _missing_changes(outcome: Outcome) -> list[Operation]:
-    """Returns the operations of an outcome that mutation would have applied to the object.
-
-    A replaced record is not such an operation. The API server writes defaults into added fields of objects of
-    its own kinds, so their digests differ from the record. A record exists only after mutation: the guard
-    refuses other records.
-    """
-    operations = outcome.operations
-    return [step for step in operations if step["op"] != "replace" or not record.is_record(step["path"])]
 
 
 def _records(table: Table, obj: Json) -> list[record.Record]:

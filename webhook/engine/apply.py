@@ -1,6 +1,6 @@
 """Applies rules to a job: decides which rules fire, merges what they add, and collects their messages."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -10,7 +10,6 @@ from webhook.engine.jobs import Job
 from webhook.engine.match import MatchingRule, explain_unmet_needs, match_rule, split_rules
 from webhook.engine.messages import Message, message, messages_of
 from webhook.engine.outcome import Fault, OutcomeKind, RuleOutcome, RuleState
-from webhook.engine.values import Values
 from webhook.objects.merge import Additions, Conflict, Merge, OnConflict
 from webhook.objects.tree import Json, Path, same, shown
 from webhook.rows.placeholders import render
@@ -53,18 +52,18 @@ _Matches = dict[int, tuple[Rule, MatchingRule | str]]
 """Rules by position in the table, each with its match or with the reason why it does not match."""
 
 
-def apply_rules(job: Job, values: Values, progress: Progress) -> None:
+def apply_rules(job: Job, progress: Progress) -> None:
     """Applies every rule that fires, and adds the outcomes of all rules to the progress.
 
     Adds the messages of the job's shape as well. Sets the job's placer, and how its workers get devices.
     """
     shape = job.shape.shape if job.shape else None
     if shape and shape.warn:
-        progress.warnings.append(Message(shape.name, render(shape.warn, values.by_name)))
+        progress.warnings.append(Message(shape.name, render(shape.warn, job.values())))
     if shape and shape.deny:
-        progress.denials.append(Message(shape.name, render(shape.deny, values.by_name)))
+        progress.denials.append(Message(shape.name, render(shape.deny, job.values())))
         progress.refusing.append(shape.name)
-    outcomes, matches = _match_all(job, values)
+    outcomes, matches = _match_all(job)
     for position, (rule, match) in matches.items():
         if isinstance(match, str):
             outcomes[position] = RuleOutcome(rule.name, RuleState.SKIPPED, match)
@@ -89,21 +88,17 @@ def _explain_prevention(match: MatchingRule, progress: Progress) -> str | None:
     return conflict
 
 
-def _match_all(job: Job, values: Values) -> tuple[list[RuleOutcome | None], _Matches]:
+def _match_all(job: Job) -> tuple[list[RuleOutcome | None], _Matches]:
     """Returns the outcomes of rules that cannot fire, as in `split_rules`, and the matches of other rules.
 
     The table has three stages. Rules that add devices come first, then rules that set the placer, and then
     all other rules, which may have conditions on devices and on the placer.
     """
-    enabled_rules = job.table.device_rules - job.off_rules
-    device_rules = _match_some(job, values, enabled_rules) if enabled_rules else {}
-    device_sources = [
-        rule.devices
-        for rule, match in device_rules.values()
-        if isinstance(match, MatchingRule) and rule.devices
-    ]
-    job.devices = device_sources[0] if device_sources else job.devices
-    early_matches = _match_some(job, values, job.table.placer_rules_of[job.workload.name]) | device_rules
+    device_rules = _match_rules_with("devices", job)
+    device_matches = (match for _, match in device_rules.values() if isinstance(match, MatchingRule))
+    sources = (match.rule.devices for match in device_matches)
+    job.devices = next(filter(None, sources), job.devices)
+    early_matches = _match_rules_with("placer", job) | device_rules
     early_rules = {
         index: rule for index, (rule, match) in early_matches.items() if isinstance(match, MatchingRule)
     }
@@ -115,8 +110,7 @@ def _match_all(job: Job, values: Values) -> tuple[list[RuleOutcome | None], _Mat
             early_matches[index] = rule, f"{placer_rule.name} sets the placer"
     outcomes, other_rules = split_rules(job)
     matches = {
-        index: early_matches.get(index) or (rule, match_rule(rule, job, values))
-        for index, rule in other_rules
+        index: early_matches.get(index) or (rule, match_rule(rule, job)) for index, rule in other_rules
     }
     # A rule that adds devices matched before `job.devices` changed, and might not match the new value.
     if not early_matches.keys() <= matches.keys():
@@ -124,10 +118,13 @@ def _match_all(job: Job, values: Values) -> tuple[list[RuleOutcome | None], _Mat
     return [*outcomes], matches
 
 
-def _match_some(job: Job, values: Values, names: Collection[str]) -> _Matches:
-    """Returns the matches of the rules with these names."""
-    rules = split_rules(job)[1]
-    return {position: (rule, match_rule(rule, job, values)) for position, rule in rules if rule.name in names}
+def _match_rules_with(key: str, job: Job) -> _Matches:
+    """Returns the matches of the rules that have a key."""
+    return {
+        position: (rule, match_rule(rule, job))
+        for position, rule in split_rules(job)[1]
+        if getattr(rule, key)
+    }
 
 
 def _fire(match: MatchingRule, progress: Progress) -> RuleOutcome:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import cache, partial
 from typing import Final
 
 from common.pointers import field_name, parse_pointer, pointer
@@ -18,11 +19,11 @@ from webhook.engine.outcome import JobError, Outcome, OutcomeKind, Request, Rule
 from webhook.engine.reading import kind_of, read_job
 from webhook.engine.script import add_script
 from webhook.engine.shapes import choose_shape
-from webhook.engine.values import Values
+from webhook.engine.values import compute_values
 from webhook.objects import record
 from webhook.objects.patch import Operation, compute_patch
 from webhook.objects.tree import Json, Path, WrongTypeError, get, same, shown
-from webhook.rows.policies import Exclusions, Mode
+from webhook.rows.policies import Mode
 from webhook.rows.table import Table
 from webhook.rows.workloads import WORKER
 
@@ -36,10 +37,10 @@ def evaluate(table: Table, request: Request) -> Outcome:
     ruling = table.find_ruling(request.object, request.namespace, request.now)
     modes = ruling.modes if ruling else table.modes
     policy_note = f" for it, by the policy: {ruling.policy.reason}" if ruling and ruling.policy.mode else ""
-    outcome = _evaluate_with(table, modes.answer_exclusions, request)
+    outcome = _evaluate_with(table, modes.unapplied_rules, request)
     if modes.has_shadow:
         outcome = _add_shadow(
-            outcome, _evaluate_with(table, modes.enforced_exclusions, request), modes.table, policy_note
+            outcome, _evaluate_with(table, modes.off_rules, request), modes.table, policy_note
         )
     if ruling and outcome.kind_if_unchanged is not OutcomeKind.NO_WORKLOAD:
         reason = cut(outcome.reason + policy_note) if modes.table is Mode.OFF else outcome.reason
@@ -47,18 +48,18 @@ def evaluate(table: Table, request: Request) -> Outcome:
     return outcome
 
 
-def _evaluate_with(table: Table, exclusions: Exclusions, request: Request) -> Outcome:
-    """Returns the outcome of an evaluation that leaves out the excluded rules."""
+def _evaluate_with(table: Table, off_rules: frozenset[str] | None, request: Request) -> Outcome:
+    """Returns the outcome of an evaluation without these rules; None stands for the whole table."""
     kind, progress, new_object = kind_of(request.object), Progress(), request.object
     operations: list[Operation] = []
     try:
         if not table.workloads_of(kind):
             progress.reason = cut(f"no workload of the rule table matches kind {kind}")
             progress.kind_if_unchanged = OutcomeKind.NO_WORKLOAD
-        elif exclusions.whole_table:
+        elif off_rules is None:
             progress.reason = "the whole rule table is switched off"
         else:
-            _evaluate_object(table, exclusions.rules, request, progress)
+            _evaluate_object(table, off_rules, request, progress)
         if not progress.denials:
             if kind == "v1/Pod":
                 progress.templates = add_script(request.object, progress.templates, table.script)
@@ -146,16 +147,16 @@ def _evaluate_job(job: Job, request: Request, progress: Progress) -> None:
     job.is_candidate, progress.reason = decide_candidacy(job)
     progress.kind_if_unchanged = OutcomeKind.UNCHANGED if job.is_candidate else OutcomeKind.NO_CANDIDATE
     job.uid = "" if job.name else _find_first_uid(job, request)
-    values = Values(job)
+    job.values = cache(partial(compute_values, job))
     if job.is_candidate and job.workload.takes_nodes:
         job.shape = choose_shape(job)
         job.job_label = job_id(request, job.name, job.generate_name, job.uid)
         job.devices = job.user_devices
-        progress.facts |= {fact: values.by_name[placeholder] for fact, placeholder in FACTS.items()}
-        job.missing_placeholders = job.table.placeholders_of[job.workload.name].difference(values.by_name)
+        progress.facts |= {fact: job.values()[placeholder] for fact, placeholder in FACTS.items()}
+        job.missing_placeholders = job.table.placeholders_of[job.workload.name].difference(job.values())
     job.placer = job.place.placer if job.place else None
     job.faults = progress.faults = find_faults(job)
-    apply_rules(job, values, progress)
+    apply_rules(job, progress)
     if job.shape:
         progress.facts |= {"devices": job.devices, "placer": str(job.placer)}
 

@@ -52,11 +52,10 @@ _KUEUE: Final = "kueue.x-k8s.io/"
 
 def find_faults(job: Job) -> dict[str, tuple[Fault, ...]]:
     """Returns the first fault of each kind, by kind; for misspelt names, up to `MOST_MISSPELLINGS`."""
-    text = job.text
     result: dict[str, tuple[Fault, ...]] = {}
     for kind, (signature, find) in FAULT_FINDERS.items():
         maximum = MOST_MISSPELLINGS if kind in MISSPELLINGS else 1
-        if (text is None or signature in text) and (faults_of_kind := tuple(islice(find(job), maximum))):
+        if signature in job.text and (faults_of_kind := tuple(islice(find(job), maximum))):
             result[kind] = faults_of_kind
     return result
 
@@ -242,18 +241,18 @@ def _find_affinity(job: Job) -> Iterator[Fault]:
                     yield Fault(field_name((*group.path, *path, index)), key)
 
 
-FAULT_FINDERS: Final[Mapping[str, tuple[bytes, Callable[[Job], Iterator[Fault]]]]] = {
-    "user": (b"securityContext", _find_user),
-    "deadline": (b"", _find_deadline),
-    "amount": (b"", _find_amount),
-    "limit": (b"requests", _find_limit),
-    "idle": (b"", _find_idle),
-    "resource": (b"", _find_resource),
-    "key": (b"", _find_key),
-    "hostfile": (HOSTFILE.encode(), _find_hostfile),
-    "queue": (_KUEUE.encode(), _find_queue),
-    "timeLimit": (keys.TIME_LIMIT.encode(), _find_time_limit),
-    "spread": (b"topologySpreadConstraints", _find_spread),
-    "affinity": (b"topologyKey", _find_affinity),
+FAULT_FINDERS: Final[Mapping[str, tuple[str, Callable[[Job], Iterator[Fault]]]]] = {
+    "user": ("securityContext", _find_user),
+    "deadline": ("", _find_deadline),
+    "amount": ("", _find_amount),
+    "limit": ("requests", _find_limit),
+    "idle": ("", _find_idle),
+    "resource": ("", _find_resource),
+    "key": ("", _find_key),
+    "hostfile": (HOSTFILE, _find_hostfile),
+    "queue": (_KUEUE, _find_queue),
+    "timeLimit": (keys.TIME_LIMIT, _find_time_limit),
+    "spread": ("topologySpreadConstraints", _find_spread),
+    "affinity": ("topologyKey", _find_affinity),
 }
 """For each kind of fault, a text that each object with such a fault contains, and the function to find it."""

@@ -2,9 +2,10 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import product
 from typing import NamedTuple
 
-from common.computed import computed
 from common.pointers import field_name
 from common.quantities import amounts, requests
 from common.texts import cut
@@ -15,13 +16,12 @@ from webhook.objects.record import Record
 from webhook.objects.templates import (
     Selection,
     chosen_types,
-    is_requested,
     main_container,
     matches,
     permits,
     read_selection,
 )
-from webhook.objects.tree import Json, Path, as_list, get, get_map, get_maps
+from webhook.objects.tree import Json, Path, get, get_map, get_maps
 from webhook.rows.conditions import Devices, describe_numbers
 from webhook.rows.families import NODE, Claimed, Family
 from webhook.rows.table import Table
@@ -86,48 +86,43 @@ class Group:
         """The key of the record's annotation. A Pod has its own key, as it also has its template's record."""
         return keys.ADDED if self.path else keys.ADDED_TO_POD
 
-    @computed
+    @cached_property
     def spec(self) -> dict[str, Json]:
         """The pod's spec; empty if there is none."""
         return get_map(self.template, ("spec",))
 
-    @computed
+    @cached_property
     def main_container(self) -> Mapping[str, Json]:
         """The container that the operator uses, or that requests devices; empty if there is none."""
         return main_container(self.template, self.workload.main_container, self.table.resources)
 
-    @computed
+    @cached_property
     def ssh(self) -> Mapping[str, Json]:
         """The main container's settings for ssh, as values of placeholders."""
         return read_ssh(self.main_container)
 
-    @computed
+    @cached_property
     def amounts(self) -> Mapping[str, int]:
         """The amount of each resource that a pod requests, in thousandths."""
         return requests(self.spec)
 
-    @computed
+    @cached_property
     def selection(self) -> Selection:
         """The template's node selection."""
         return read_selection(self.template)
 
-    @computed
+    @cached_property
     def chosen_types(self) -> Collection[str]:
         """The instance types that a pod's selector or affinity names; empty if any type is permitted."""
         selection, type_labels = self.selection, self.table.candidates.instance_type_labels
         return chosen_types(selection, type_labels) if selection.selector or selection.terms else ()
-
-    @computed
-    def selects_type(self) -> bool:
-        """Whether the node selector names an instance type of the family."""
-        return self.selects_type_of(self.family)
 
     def selects_type_of(self, family: Family) -> bool:
         """Returns whether the node selector names an instance type of a family."""
         types = map(self.selection.selector.get, self.table.candidates.instance_type_labels)
         return any(isinstance(name, str) and matches(name, family.instance_types) for name in types)
 
-    @computed
+    @cached_property
     def claims(self) -> tuple[Claim, ...]:
         """The device claims of a pod, in the template's order."""
         return self.claims_of(self.family)
@@ -146,12 +141,12 @@ class Group:
             elif isinstance(shared_name, str) and shared_name:
                 yield Claim((*path, "resourceClaimName"), shared_name, None, is_shared=True)
 
-    @computed
+    @cached_property
     def shared_claim(self) -> Claim | None:
         """The first claim that all pods share."""
         return next((claim for claim in self.claims if claim.is_shared), None)
 
-    @computed
+    @cached_property
     def requested_resource(self) -> str | None:
         """The first of the family's resources that a pod requests, in any amount."""
         for name in self.family.whole_node if self.amounts else ():
@@ -175,18 +170,13 @@ class Group:
                     return field_name((*path, "resources", part, name)), amounts[name]
         return field_name((*self.path, "spec", "resources")), None
 
-    @computed
-    def node_reason(self) -> str | None:
-        """Why a pod takes a whole node, by its requests or claims; None if it does not.
+    def node_reason_of(self, family: Family) -> str | None:
+        """Returns why a pod takes a whole node of a family, by its requests or claims; None if it does not.
 
         Claims give no reason if one of them is shared, because shared devices may be on another node.
         """
-        return self.node_reason_of(self.family)
-
-    def node_reason_of(self, family: Family) -> str | None:
-        """Returns why a pod takes a whole node of a family; None if it does not."""
         for name, amount_range in family.whole_node.items():
-            if is_requested(self.amounts, name, amount_range.at_least, amount_range.at_most):
+            if amount_range.is_requested(self.amounts.get(name, 0)):
                 return f"ask for {name}"
         claims = self.claims_of(family)
         for claim in () if any(claim.is_shared for claim in claims) else claims:
@@ -209,7 +199,7 @@ class Group:
             return f"claim less than a node by the template {claim.name}"
         return None
 
-    @computed
+    @cached_property
     def devices(self) -> Devices:
         """How a pod gets its devices."""
         if self.requested_resource:
@@ -235,24 +225,14 @@ class Group:
         labels = self.table.candidates.instance_type_labels
         types = [name for name in chosen_types if permits(self.selection, dict.fromkeys(labels, (name,)))]
         accepted_counts = sorted({count for name in types for count in counts[name]})
-        for path, amount in self._find_requests(resources) if types else ():
-            if amount not in accepted_counts:
-                return {
-                    "devices.instanceType": " or ".join(types),
-                    "devices.asked": str(amount),
-                    "devices.accepted": describe_numbers(accepted_counts),
-                    "devices.place": field_name((*self.path, *path)),
-                }
+        for path, container in self.containers("containers", "initContainers") if types else ():
+            for name, part in product(resources, ("limits", "requests")):
+                amount, rest = divmod(amounts(get(container, ("resources", part))).get(name, 0), 1000)
+                if amount and not rest and amount not in accepted_counts:
+                    return {
+                        "devices.instanceType": " or ".join(types),
+                        "devices.asked": str(amount),
+                        "devices.accepted": describe_numbers(accepted_counts),
+                        "devices.place": field_name((*path, "resources", part, name)),
+                    }
         return {}
-
-    def _find_requests(self, resources: Sequence[str]) -> Iterator[tuple[Path, int]]:
-        """Yields path and amount of every request for one of the resources, except fractional amounts."""
-        for list_name in ("containers", "initContainers"):
-            for index, container in enumerate(as_list(self.spec.get(list_name), ("spec", list_name))):
-                for name in resources:
-                    for part in ("limits", "requests"):
-                        amount, remainder = divmod(
-                            amounts(get(container, ("resources", part))).get(name, 0), 1000
-                        )
-                        if amount and not remainder:
-                            yield ("spec", list_name, index, "resources", part, name), amount

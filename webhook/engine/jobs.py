@@ -2,19 +2,19 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain
 from operator import attrgetter
 from typing import Final
 
-from common.computed import computed
 from contract import keys
 from contract.place import ContractError, Place, Placer, read
 from webhook.engine.groups import Group
 from webhook.engine.outcome import Fault
-from webhook.objects.templates import matches, permits
-from webhook.objects.tree import Json, get, get_map, text_of, try_dumps
+from webhook.objects.templates import is_glob, matches, permits
+from webhook.objects.tree import Json, canonical, get, get_map, text_of
 from webhook.rows.conditions import Devices
 from webhook.rows.families import Family, JobShape
 from webhook.rows.table import Table
@@ -45,6 +45,7 @@ class Job:
         devices: How the workers get their devices.
         missing_placeholders: Placeholders that rules use and that are known to have no value.
         faults: The faults of the job, by kind.
+        values: Returns the values of placeholders, which are computed when a rule first needs a value.
     """
 
     table: Table
@@ -67,9 +68,10 @@ class Job:
     devices: Devices = "none"
     missing_placeholders: frozenset[str] = frozenset()
     faults: Mapping[str, Sequence[Fault]] = field(default_factory=dict)
+    values: Callable[[], Mapping[str, Json]] = dict
     _fields: dict[str, str] = field(default_factory=dict, init=False)
 
-    @computed
+    @cached_property
     def by_role(self) -> Mapping[str, Sequence[Group]]:
         """The groups by role. Worker has the groups of this role, and then all others that take nodes."""
         groups_by_role: defaultdict[str, Sequence[Group]] = defaultdict(tuple, {ANY: self.groups})
@@ -80,10 +82,10 @@ class Job:
             groups_by_role[WORKER] = [*groups_by_role[WORKER], *other_groups]
         return groups_by_role
 
-    @computed
-    def text(self) -> bytes | None:
-        """The object as JSON: a search for a word that is not in it can be skipped. None if orjson fails."""
-        return try_dumps(self.object)
+    @cached_property
+    def text(self) -> str:
+        """The object as JSON: a search for a word that is not in it can be skipped."""
+        return canonical(self.object)
 
     def field(self, name: str) -> str:
         """Returns the text of a workload's field. It is read only once."""
@@ -91,17 +93,17 @@ class Job:
             text = self._fields[name] = self.workload.fields[name].text(self.object)
         return text
 
-    @computed
+    @cached_property
     def roles(self) -> tuple[str, ...]:
         """The roles that have a pod template."""
         return tuple([role for role, groups in self.by_role.items() if groups])
 
-    @computed
+    @cached_property
     def is_pod(self) -> bool:
         """Whether the object is a Pod, which is its own template."""
         return () in map(attrgetter("path"), self.groups)
 
-    @computed
+    @cached_property
     def workers(self) -> int:
         """The number of pods that run at the same time in groups with the role worker."""
         return count_at_once([group for group in self.groups if group.role == WORKER])
@@ -125,7 +127,7 @@ class Job:
         idle_counts = [max(group.replicas, 1) for group in groups if group.devices in {"none", "unknown"}]
         return "mixed" if sum(idle_counts) <= 1 else "some"
 
-    @computed
+    @cached_property
     def place(self) -> Place | None:
         """A Pod's placement annotation or, without one, its workload's. None if invalid, or not a Pod."""
         if not self.is_pod:
@@ -153,7 +155,7 @@ class Job:
         # If the label is missing or has an unusual value, the block might not be a valid label value.
         return f"{group}-{block}" if _GROUP_LABEL_VALUE.fullmatch(group) else None
 
-    @computed
+    @cached_property
     def metadata(self) -> dict[str, Json]:
         """The name, labels and annotations of the object, as texts. Any user may have written them."""
         labels, annotations = (
@@ -189,7 +191,7 @@ def find_permitted_types(table: Table, family: Family, groups: Sequence[Group]) 
     if not selections:
         return family.instance_types
     types, labels = family.instance_types, table.candidates.instance_type_labels
-    if family.has_type_globs:
+    if any(map(is_glob, family.instance_types)):
         types_by_group = chain.from_iterable(group.chosen_types for group in groups)
         types = (*dict.fromkeys(name for name in types_by_group if matches(name, types)), *types)
     labels_by_type = {name: dict.fromkeys(labels, (name,)) for name in types}

@@ -8,9 +8,8 @@ from common.texts import cut
 from webhook.engine.groups import Group
 from webhook.engine.jobs import Job
 from webhook.engine.outcome import Fault, RuleOutcome, RuleState
-from webhook.engine.values import Values, compute_template_values, find_unit_labels
-from webhook.objects.templates import has_volume, mounts_other_volume
-from webhook.objects.tree import Json
+from webhook.engine.values import compute_template_values, find_unit_labels
+from webhook.objects.tree import Json, get_maps, same
 from webhook.rows.table import LAST_STAGE, Match, Rule
 
 SWITCHED_OFF: Final = "switched off"
@@ -41,8 +40,12 @@ class MatchingRule(NamedTuple):
         if mount_row := self.rule.match.mount_free:
             mount = self.mount
             for group in self.groups:
-                container = mount_row.container or group.main_container.get("name")
-                if mounts_other_volume(group.template, container, mount):
+                containers = get_maps(group.spec, ("containers",))
+                named = (item for item in containers if item.get("name") == mount_row.container)
+                container = next(named, {}) if mount_row.container else group.main_container
+                mounts = get_maps(container, ("volumeMounts",))
+                others = [item for item in mounts if item.get("mountPath") == mount["mountPath"]]
+                if others and not same(others[-1], mount):
                     mount_path = cut(mount["mountPath"])
                     owner = self.rule.match.role
                     return f"the {owner} mounts another volume than {mount['name']} at {mount_path}"
@@ -140,19 +143,19 @@ def _explain_no_value(placeholders: Collection[str]) -> str:
     return f"the job has no value for $({min(placeholders)})"
 
 
-def match_rule(rule: Rule, job: Job, values: Values) -> MatchingRule | str:
+def match_rule(rule: Rule, job: Job) -> MatchingRule | str:
     """Returns the match of a rule, or the reason why it does not match."""
     match = rule.match
     known_values: Mapping[str, Json] = {}
     if match.template and match.template.placeholders:
-        known_values = {**values.by_name, **find_unit_labels(job)}
+        known_values = {**job.values(), **find_unit_labels(job)}
         if placeholders := match.template.placeholders.difference(known_values):
             return _explain_no_value(placeholders)
         match = replace(match, template=match.template.fill(known_values))
     groups = _find_matching_groups(match, job) if match.has_late_conditions else job.by_role[match.role]
     if isinstance(groups, str):
         return groups
-    known_values = known_values or values.by_name
+    known_values = known_values or job.values()
     if match.unsupported_count:
         known_values = {**known_values, **groups[0].find_unsupported_request(match.unsupported_count.value)}
     if match.fault:
@@ -162,7 +165,8 @@ def match_rule(rule: Rule, job: Job, values: Values) -> MatchingRule | str:
     matching_rule = MatchingRule(rule, job, groups, known_values)
     if match.mount_free and match.mount_free.exists:
         name = matching_rule.mount["name"]
-        if not all(has_volume(group.template, (name,)) for group in groups):
+        volumes = (get_maps(group.spec, ("volumes",)) for group in groups)
+        if not all(any(item.get("name") == name for item in items) for items in volumes):
             return f"the {match.role} has no volume {cut(name)}"
     return matching_rule
 

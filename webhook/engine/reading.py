@@ -86,7 +86,9 @@ def _find_device_groups(groups: Sequence[Group], *, opt_in: bool) -> Sequence[Gr
 
     If an opted-in job has no such group, returns those that request any device, or else all groups.
     """
-    result = [group for group in groups if group.node_reason or group.selects_type]
+    result = [
+        group for group in groups if group.node_reason_of(group.family) or group.selects_type_of(group.family)
+    ]
     return result or ([group for group in groups if group.requested_resource] or groups if opt_in else ())
 
 

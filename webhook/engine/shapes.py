@@ -98,7 +98,7 @@ def _find_named_config(job: Job) -> tuple[str, str] | None:
 
 def find_config_variable(job: Job) -> tuple[str, str] | None:
     """Returns field and value of the node config in the job's containers; None if they have none."""
-    if job.text is not None and NODE_CONFIG.encode() not in job.text:
+    if NODE_CONFIG not in job.text:
         return None
     for container in (container for group in job.groups for container in containers(group.template)):
         for item in get_maps(container, ("env",)) if "env" in container else ():

@@ -1,9 +1,7 @@
 """Computes the values of placeholders in a job."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-from common.computed import computed
 from webhook.engine.groups import Group
 from webhook.engine.jobs import Job
 from webhook.engine.selections import find_contradictions, find_unknown_labels
@@ -12,43 +10,35 @@ from webhook.rows.families import JobShape
 from webhook.rows.placeholders import ABSENT, OF_ANNOTATIONS, ROLE_MAPS, SSH_NAMES
 
 
-@dataclass(eq=False)
-class Values:
-    """The values of placeholders in a job. All are computed when a rule first needs a value."""
+def compute_values(job: Job) -> dict[str, Json]:
+    """Returns the values of those placeholders that rules use and for which the job has a value.
 
-    job: Job
+    Call this only after the job's shape and job label are set.
 
-    @computed
-    def by_name(self) -> dict[str, Json]:
-        """The values of those placeholders that rules use and for which the job has a value.
-
-        Read this only after the job's shape and job label are set.
-
-        Raises:
-            WrongTypeError: A field to which a placeholder refers is not text.
-        """
-        job = self.job
-        values: dict[str, Json] = {"job.namespace": job.namespace}
-        if job.workload.takes_nodes:
-            values |= {"job.workers": str(job.workers), "job.nodes": str(job.nodes)}
-            values |= {"job.name": job.name} if job.name else {}
-        if job.shape:
-            values |= _compute_candidate_values(job, job.shape)
-        elif job.place:
-            block = job.block
-            values |= {"place.unit": job.place.unit} | ({"place.block": block} if block is not None else {})
-        for placeholder, name in job.table.field_placeholders[job.workload.name].items():
-            values[placeholder] = job.field(name)
-        for role, placeholders in job.table.role_placeholders[job.workload.name].items():
-            if groups := job.by_role.get(role):
-                values |= compute_template_values(groups[0], placeholders)
-                # If the pods select other machines, there is no value, so rules that use it are skipped.
-                type_placeholder = f"{role}.instanceType"
-                if type_placeholder in job.table.placeholders_of[job.workload.name] and (
-                    types := job.instance_types(role)
-                ):
-                    values[type_placeholder] = types[0]
-        return values
+    Raises:
+        WrongTypeError: A field to which a placeholder refers is not text.
+    """
+    values: dict[str, Json] = {"job.namespace": job.namespace}
+    if job.workload.takes_nodes:
+        values |= {"job.workers": str(job.workers), "job.nodes": str(job.nodes)}
+        values |= {"job.name": job.name} if job.name else {}
+    if job.shape:
+        values |= _compute_candidate_values(job, job.shape)
+    elif job.place:
+        block = job.block
+        values |= {"place.unit": job.place.unit} | ({"place.block": block} if block is not None else {})
+    for placeholder, name in job.table.field_placeholders[job.workload.name].items():
+        values[placeholder] = job.field(name)
+    for role, placeholders in job.table.role_placeholders[job.workload.name].items():
+        if groups := job.by_role.get(role):
+            values |= compute_template_values(groups[0], placeholders)
+            # If the pods select other machines, there is no value, so rules that use it are skipped.
+            type_placeholder = f"{role}.instanceType"
+            if type_placeholder in job.table.placeholders_of[job.workload.name] and (
+                types := job.instance_types(role)
+            ):
+                values[type_placeholder] = types[0]
+    return values
 
 
 def find_unit_labels(job: Job) -> dict[str, Json]:

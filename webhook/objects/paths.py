@@ -77,12 +77,6 @@ class ObjectPath:
         values = (get(obj, path) for path in paths)
         return next((value for value in values if value is not None), None)
 
-    def values(self, obj: Json) -> Sequence[Json]:
-        """Returns the values at all concrete paths in an object."""
-        if self._fixed_path is not None:
-            return (get(obj, self._fixed_path),)
-        return [get(obj, path) for path in _find_paths(obj, self.parts, ())]
-
     @cached_property
     def name(self) -> str:
         """The path as the API server names fields: ``spec.replicatedJobs[name=workers].template``."""

@@ -4,12 +4,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from itertools import chain, repeat
-from math import inf
+from itertools import chain
 from typing import Final
 
 from webhook.objects.lists import EXPRESSIONS
-from webhook.objects.tree import Json, get, get_map, get_maps, same
+from webhook.objects.tree import Json, get, get_map, get_maps
 
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 """The key of required terms in each kind of affinity."""
@@ -41,32 +40,6 @@ def _names_in(container: Json, signs: Collection[str]) -> Iterator[Json]:
         yield from (
             (item.get("name") for item in get_maps(container, part)) if signs else get_map(container, part)
         )
-
-
-def is_requested(amounts: Mapping[str, int], resource: str, minimum: int, maximum: float = inf) -> bool:
-    """Returns whether a pod requests a resource, from a minimum (0: any amount) to a maximum.
-
-    The pod's amounts are in thousandths, as `common.quantities.requests` returns them.
-    """
-    return max(1, 1000 * minimum) <= amounts.get(resource, 0) <= 1000 * maximum
-
-
-def has_volume(template: Json, names: tuple[str, ...]) -> bool:
-    """Returns whether a template has a volume with one of these names."""
-    return any(item.get("name") in names for item in get_maps(template, ("spec", "volumes")))
-
-
-def mounts_other_volume(template: Json, container_name: Json, mount: Json) -> bool:
-    """Returns whether a container mounts another volume at the path of a volume mount."""
-    containers_of_name = (
-        item for item in get_maps(template, ("spec", "containers")) if item.get("name") == container_name
-    )
-    mounts = [
-        item
-        for item in get_maps(next(containers_of_name, {}), ("volumeMounts",))
-        if item.get("mountPath") == mount["mountPath"]
-    ]
-    return bool(mounts) and not same(mounts[-1], mount)
 
 
 @dataclass(frozen=True)
@@ -154,23 +127,16 @@ def matches(text: str, patterns: tuple[str, ...]) -> bool:
 
 
 def _matches(text: str, patterns: tuple[str, ...]) -> bool:
-    included, globs, excluded = _split_patterns(patterns)
+    included = [pattern for pattern in patterns if not pattern.startswith("!")]
+    excluded = tuple(pattern[1:] for pattern in patterns if pattern.startswith("!"))
     if excluded and matches(text, excluded):
         return False
-    if text in included or (globs and any(map(fnmatchcase, repeat(text), globs))):
+    if text in included or any(fnmatchcase(text, pattern) for pattern in included if is_glob(pattern)):
         return True
     return bool(excluded) and not included
 
 
 _cached_matches: Final = lru_cache(maxsize=4096)(_matches)
-
-
-@lru_cache(maxsize=4096)
-def _split_patterns(patterns: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...], tuple[str, ...]]:
-    """Returns the patterns without ``!``, the globs among them, and the patterns that follow a ``!``."""
-    included = [text for text in patterns if not text.startswith("!")]
-    globs = tuple(filter(is_glob, included))
-    return frozenset(included), globs, tuple(text[1:] for text in patterns if text.startswith("!"))
 
 
 def _any_matches(values: list[Json], patterns: tuple[str, ...]) -> bool:

@@ -138,7 +138,7 @@ def canonical(value: Json) -> str:
     """Returns a value as JSON with sorted keys, so that equal values have equal texts."""
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode("utf-8", "surrogatepass")
-    except orjson.JSONEncodeError:  # see `try_dumps`
+    except orjson.JSONEncodeError:  # half a surrogate pair, a number beyond 64 bits, or deep nesting
         return _CANONICAL.encode(value)
 
 
@@ -161,17 +161,6 @@ def _hash(data: bytes) -> str:
 
 
 _cached_hash: Final = lru_cache(maxsize=1024)(_hash)  # rules add the same values to many jobs
-
-
-def try_dumps(value: Json) -> bytes | None:
-    """Returns a value as JSON; None if orjson refuses it.
-
-    orjson refuses half a surrogate pair, numbers beyond 64 bits, and deep nesting.
-    """
-    try:
-        return orjson.dumps(value)
-    except orjson.JSONEncodeError:
-        return None
 
 
 def text_of(value: Json) -> str:

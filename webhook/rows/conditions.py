@@ -17,8 +17,8 @@ from pydantic import Field as Limits
 from common.texts import MAX_MESSAGE_LENGTH, cut
 from contract.place import Placer
 from webhook.objects.paths import ObjectPath
-from webhook.objects.templates import Selection, containers, is_requested, matches, permits
-from webhook.objects.tree import Json, Path, get_map, shown, text_of
+from webhook.objects.templates import Selection, containers, matches, permits
+from webhook.objects.tree import Json, Path, get, get_map, shown, text_of
 from webhook.rows import messages
 from webhook.rows.families import Family, JobShape
 from webhook.rows.placeholders import fill_texts, placeholders_in
@@ -46,12 +46,7 @@ NotDevices = Literal[
     "!configured", "!claimed", "!requested", "!shared", "!unknown", "!none", "!mixed", "!some"
 ]
 Devices = Literal["configured", "claimed", "requested", "shared", "unknown", "none", "mixed", "some"]
-"""How a job's workers get their devices.
-
-configured: by a device claim for which the table has a node config; claimed: by other device claims;
-requested: by requests; shared: in one of these ways, and also by claims that several pods share; unknown:
-only by shared claims; none: not at all. If the templates of the job differ, it is mixed if at most one pod,
-such as a launcher, has no devices, and some otherwise."""
+"""How a job's workers get their devices; `GetsDevices` describes each word."""
 
 
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
@@ -193,7 +188,7 @@ class ShapeValues(JobCondition[Mapping[str, tuple[str, ...]]]):
             return f"a {job.workload.name} has no shape"
         for key, allowed in self.value.items():
             if not matches(fact := shape.fact(key), allowed):
-                return f"shape {shape.name} has {key} {fact}, not {join_or(allowed)}"
+                return f"shape {shape.shape.name} has {key} {fact}, not {join_or(allowed)}"
         return None
 
     def explain_unreachable(self, scope: Scope) -> Iterator[tuple[Path, str]]:
@@ -258,7 +253,7 @@ class Requests(TemplateCondition[Mapping[str, Range]]):
 
     def failure(self, group: Group, owner: str) -> str | None:
         for name, amount in self.value.items() if group.amounts else ():
-            if name in group.amounts and is_requested(group.amounts, name, amount.at_least, amount.at_most):
+            if amount.is_requested(group.amounts.get(name, 0)):
                 return None
         return f"the {owner} asks for none of {', '.join(self._amounts)}"
 
@@ -332,7 +327,7 @@ class InTemplate(
         reason = ""
         for patterns in self.value:
             for path, allowed in patterns.items():
-                values = path.values(group.template)
+                values = [get(group.template, part) for part in path.find_all(group.template)]
                 value = _find_deciding_value(values, allowed) if len(values) > 1 else next(iter(values), "")
                 if not matches(text_of(value) if value else "", allowed):
                     reason = reason or mismatch(

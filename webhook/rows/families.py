@@ -7,7 +7,6 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field as Limits
 
-from webhook.objects.templates import is_glob
 from webhook.rows.shapes import Shape
 from webhook.rows.written import (
     Maybe,
@@ -81,11 +80,6 @@ class JobShape(NamedTuple):
     node_config: int
     topology_key: str | None
 
-    @property
-    def name(self) -> str:
-        """The name of the shape."""
-        return self.shape.name
-
     def fact(self, key: str) -> str:
         """Returns the value of a key of ``match.shape``."""
         values = {"nodeConfig": self.node_config, "topologyKey": self.topology_key or ""}
@@ -143,15 +137,5 @@ class Family(Row):
 
     def shape_of_job(self, shape: Shape, node_config: int) -> JobShape:
         """Returns a shape with the node config and the topology key of one job."""
-        return JobShape(shape, node_config, self._labels[shape.name])
-
-    @cached_property
-    def _labels(self) -> Mapping[str, str | None]:
-        """The node label of the unit, by the name of the shape."""
-        units = ((shape.name, self.unit(shape)) for shape in self.shapes)
-        return {name: unit.label if unit else None for name, unit in units}
-
-    @cached_property
-    def has_type_globs(self) -> bool:
-        """Whether one of the instance types is a glob."""
-        return any(map(is_glob, self.instance_types))
+        unit = self.unit(shape)
+        return JobShape(shape, node_config, unit.label if unit else None)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import Annotated, Any, Final, Literal, NamedTuple
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AwareDatetime, BeforeValidator, Strict
 from pydantic import Field as Limits
@@ -110,13 +110,6 @@ class Policy(Row):
         return self.rules.get(rule) or (self.rules[max(patterns, key=len)] if patterns else None)
 
 
-class Exclusions(NamedTuple):
-    """What an evaluation leaves out: the whole table, or the rules with these names."""
-
-    whole_table: bool
-    rules: frozenset[str]
-
-
 @dataclass(frozen=True)
 class ModeSet:
     """The modes for an object.
@@ -140,19 +133,18 @@ class ModeSet:
         return Mode.SHADOW in (self.table, *self.rules.values())
 
     @cached_property
-    def answer_exclusions(self) -> Exclusions:
-        """The exclusions for the answer to a request: rules that are off or in shadow."""
-        return self._exclude(Mode.OFF, Mode.SHADOW)
+    def unapplied_rules(self) -> frozenset[str] | None:
+        """The rules that are off or in shadow; None if the whole table is."""
+        return self._rules_in(Mode.OFF, Mode.SHADOW)
 
     @cached_property
-    def enforced_exclusions(self) -> Exclusions:
-        """The exclusions if rules in shadow were enforced: rules that are off."""
-        return self._exclude(Mode.OFF)
+    def off_rules(self) -> frozenset[str] | None:
+        """The rules that are off; None if the whole table is."""
+        return self._rules_in(Mode.OFF)
 
-    def _exclude(self, *modes: Mode) -> Exclusions:
-        return Exclusions(
-            self.table in modes, frozenset(name for name, mode in self.rules.items() if mode in modes)
-        )
+    def _rules_in(self, *modes: Mode) -> frozenset[str] | None:
+        names = (name for name, mode in self.rules.items() if mode in modes)
+        return None if self.table in modes else frozenset(names)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Defines the rule table as the engine reads it: frozen rows, which ``webhook.rules`` checks and builds."""
 
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Annotated, Any, Literal, NamedTuple
@@ -401,16 +401,6 @@ class Table(TableFile):
             workload.name: [rule for rule in self.rules if rule.match.is_for(workload)]
             for workload in self.workloads
         }
-
-    @cached_property
-    def placer_rules_of(self) -> Mapping[str, Collection[str]]:
-        """The names of the rules that set the placer, by workload."""
-        return {name: {rule.name for rule in rules if rule.placer} for name, rules in self.rules_of.items()}
-
-    @cached_property
-    def device_rules(self) -> frozenset[str]:
-        """Names of the rules that set how workers get their devices."""
-        return frozenset(rule.name for rule in self.rules if rule.devices)
 
     @cached_property
     def placeholders_of(self) -> Mapping[str, frozenset[str]]:

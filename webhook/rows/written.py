@@ -136,6 +136,10 @@ class Range(Row):
     def __contains__(self, number: int) -> bool:
         return self.at_least <= number <= self.at_most
 
+    def is_requested(self, thousandths: int) -> bool:
+        """Returns whether a pod that requests an amount, in thousandths, requests one in this range."""
+        return max(1, 1000 * self.at_least) <= thousandths <= 1000 * self.at_most
+
     def __str__(self) -> str:
         ends = [f"at least {self.at_least}" if self.at_least else ""]
         ends += [f"at most {self.at_most}" if self.at_most < inf else ""]

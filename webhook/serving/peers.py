@@ -199,11 +199,7 @@ class PeerSet:
         return len(self._all)
 
     def add(self, peer: Peer) -> None:
-        """Adds a connection. If there are too many, closes another connection.
-
-        Connections on which no response has been sent yet are closed first; of these, the connection whose
-        step began first.
-        """
+        """Adds a connection. If there are too many, closes another one (see the module)."""
         if len(self._all) >= self.limits.connections:
             self._evict(lambda peer: (peer.has_answered, peer.step_start))
         self._all.add(peer)
@@ -214,11 +210,7 @@ class PeerSet:
         self.release(peer)
 
     def hold(self, peer: Peer, size: int) -> None:
-        """Counts bytes that a connection holds.
-
-        If all connections together hold too many bytes, closes the connection with the largest product of
-        bytes held and seconds since its step began.
-        """
+        """Counts bytes that a connection holds. If all hold too many, closes one (see the module)."""
         peer.held_bytes += size
         self.held_bytes += size
         if self.held_bytes > self.limits.buffered:

@@ -39,10 +39,8 @@ class Limits:
     Attributes:
         head: Maximum number of bytes of a request line with headers; the API server sends less than 1 KiB.
         body: Maximum number of bytes of a request body.
-        buffered: Maximum number of bytes of requests and responses that a worker holds. Above this number,
-            the worker closes the connection with the largest product of bytes and time.
-        connections: Maximum number of open connections of a worker. Above this number, the worker closes a
-            connection (see `webhook.serving.peers.PeerSet.add`). 1024 file descriptors are the usual limit.
+        buffered: Maximum number of bytes of requests and responses that a worker holds.
+        connections: Maximum number of open connections of a worker. 1024 file descriptors are usual.
         handshake_seconds: Maximum time from accepting a connection to the end of its TLS handshake. Go's
             client stops after 10 s.
         request_seconds: Maximum time from the first to the last byte of a request.
