@@ -32,16 +32,11 @@ class CertificateError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The certificate and private key of an authority or a server. Pairs with equal certificates are equal.
-
-    Attributes:
-        certificate: The certificate.
-        key: The private key of the certificate.
-        intermediates: The authorities between a provided certificate and a trusted authority.
-    """
+    """The certificate and key of an authority or a server. Pairs with equal certificates are equal."""
 
     certificate: x509.Certificate
-    key: CertificateIssuerPrivateKeyTypes = field(compare=False)
+    key: CertificateIssuerPrivateKeyTypes = field(compare=False)  # the private key of the certificate
+    # The authorities between a provided certificate and a trusted authority.
     intermediates: tuple[x509.Certificate, ...] = ()
 
     def certificate_pem(self) -> bytes:

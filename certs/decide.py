@@ -52,22 +52,15 @@ class Action(Enum):
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """The next step.
+    """The next step."""
 
-    Attributes:
-        action: The kind of the step.
-        why: The reason, as a sentence without a full stop.
-        bundle: For `Action.NEW_AUTHORITY`, the old authorities that stay trusted; for `Action.BUNDLE`, all
-            trusted authorities.
-        until: For KEEP and WAIT, the time of the next step if nothing changes.
-        calls_fail: Whether calls from the API server fail, or may fail, until the step is done.
-    """
-
-    action: Action
-    why: str
+    action: Action  # the kind of the step
+    why: str  # the reason, as a sentence without a full stop
+    # For `Action.NEW_AUTHORITY`, the old authorities that stay trusted; for `Action.BUNDLE`, all trusted
+    # authorities.
     bundle: Bundle = frozenset()
-    until: datetime | None = None
-    calls_fail: bool = False
+    until: datetime | None = None  # for KEEP and WAIT, the time of the next step if nothing changes
+    calls_fail: bool = False  # whether calls from the API server fail, or may fail, until the step is done
 
 
 def decide(inputs: Inputs) -> NextStep:

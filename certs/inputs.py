@@ -16,20 +16,15 @@ from certs.objects import Bundle, Hook, PairSecret
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The certificates that the user wants.
+    """The certificates that the user wants."""
 
-    Attributes:
-        names: The leaf's DNS names and IP addresses. The API server uses the first name.
-        leaf_lifetime: The lifetime of a leaf.
-        authority_lifetime: The lifetime of an authority.
-        settle: The settling time: the longest time until a stored change has arrived everywhere. A caBundle
-            reaches the API servers, which watch it, in moments; a Secret reaches the pods that mount it after
-            "kubelet sync period + cache propagation delay" (the kubelet's documentation), about two minutes.
-    """
-
+    # The leaf's DNS names and IP addresses. The API server uses the first name.
     names: tuple[str, ...]
-    leaf_lifetime: timedelta = timedelta(days=90)
-    authority_lifetime: timedelta = timedelta(days=1825)
+    leaf_lifetime: timedelta = timedelta(days=90)  # the lifetime of a leaf
+    authority_lifetime: timedelta = timedelta(days=1825)  # the lifetime of an authority
+    # The settling time: the longest time until a stored change has arrived everywhere. A caBundle reaches the
+    # API servers, which watch it, in moments; a Secret reaches the pods that mount it after "kubelet sync
+    # period + cache propagation delay" (the kubelet's documentation), about two minutes.
     settle: timedelta = timedelta(minutes=5)
 
     @property
@@ -52,28 +47,20 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """The inputs of a decision.
+    """The inputs of a decision."""
 
-    Attributes:
-        authority: The Secret with the authority's key, which serving pods do not mount. Its bundle has all
-            authorities that clients should trust.
-        serving: The Secret that serving pods mount.
-        provided: The Secret with a provided certificate, which is only read.
-        hooks: The webhook configurations.
-        wanted: The certificates that the settings describe.
-        now: The time.
-        forced_certificates: The certificates that the user wants to replace. If another replica has already
-            replaced a certificate, its successor is not replaced.
-        replica_leaves: The leaves that replicas serve, by address; None if they were not read.
-    """
-
+    # The Secret with the authority's key, which serving pods do not mount. Its bundle has all authorities
+    # that clients should trust.
     authority: PairSecret
-    serving: PairSecret
-    provided: PairSecret
-    hooks: tuple[Hook, ...]
-    wanted: Wanted
+    serving: PairSecret  # the Secret that serving pods mount
+    provided: PairSecret  # the Secret with a provided certificate, which is only read
+    hooks: tuple[Hook, ...]  # the webhook configurations
+    wanted: Wanted  # the certificates that the settings describe
     now: datetime
+    # The certificates that the user wants to replace. If another replica has already replaced a certificate,
+    # its successor is not replaced.
     forced_certificates: Bundle = frozenset()
+    # The leaves that replicas serve, by address; None if they were not read.
     replica_leaves: Mapping[str, x509.Certificate] | None = None
 
     @property

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import serialization
 from certs import messages
 from certs.authority import CertificateError, Pair, load
 from common.times import time_of
-from kube.api import Object, guarded_patch
+from kube.api import Object
 
 LABELS = {
     "app.kubernetes.io/part-of": "ultraserver-webhook",
@@ -26,22 +26,14 @@ Bundle = frozenset[x509.Certificate]
 
 @dataclass(frozen=True, slots=True)
 class PairSecret:
-    """A Secret with a pair: of the authority, of the leaf that serving pods mount, or of a provided leaf.
+    """A Secret with a pair: of the authority, of the leaf that serving pods mount, or of a provided leaf."""
 
-    Attributes:
-        name: The Secret's name.
-        raw: The Secret as read; None if it does not exist.
-        pair: The certificate with its key; None if they are missing or cannot be read.
-        problem: Why the pair is None.
-        bundle: The authorities in its ``ca.crt``.
-        noted_time: The time in an annotation, `TRUSTED_SINCE` or `STORED_AT` of `contract.keys`.
-    """
-
-    name: str
-    raw: Object | None
-    pair: Pair | None
-    problem: str
-    bundle: Bundle
+    name: str  # the Secret's name
+    raw: Object | None  # the Secret as read; None if it does not exist
+    pair: Pair | None  # the certificate with its key; None if they are missing or cannot be read
+    problem: str  # why the pair is None
+    bundle: Bundle  # the authorities in its ``ca.crt``
+    # The time in an annotation, `TRUSTED_SINCE` or `STORED_AT` of `contract.keys`.
     noted_time: datetime | None = None
 
     @property
@@ -52,18 +44,12 @@ class PairSecret:
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """A webhook configuration.
+    """A webhook configuration."""
 
-    Attributes:
-        kind: ``mutating`` or ``validating``.
-        name: The configuration's name.
-        raw: The configuration as read; None if it does not exist.
-        bundles: For each webhook, the authorities in its caBundle, or an empty set if it cannot be read.
-    """
-
-    kind: str
-    name: str
-    raw: Object | None
+    kind: str  # ``mutating`` or ``validating``
+    name: str  # the configuration's name
+    raw: Object | None  # the configuration as read; None if it does not exist
+    # For each webhook, the authorities in its caBundle, or an empty set if it cannot be read.
     bundles: tuple[Bundle, ...]
 
 
@@ -150,12 +136,13 @@ def changed_secret(
 def trust_patch(hook: Hook, bundle: Bundle) -> list[Object]:
     """Returns the JSON patch that makes every webhook of a configuration trust ``bundle``."""
     value = base64.b64encode(bundle_pem(bundle)).decode()
-    operations: list[Object] = [
+    version = (hook.raw or {}).get("metadata", {}).get("resourceVersion", "")
+    # With the resourceVersion, the API server answers Conflict if the object has changed since it was read.
+    return [{"op": "replace", "path": "/metadata/resourceVersion", "value": version}] + [
         {"op": "add", "path": f"/webhooks/{index}/clientConfig/caBundle", "value": value}
         for index, trusted in enumerate(hook.bundles)
         if trusted != bundle
     ]
-    return guarded_patch((hook.raw or {}).get("metadata", {}).get("resourceVersion", ""), operations)
 
 
 def _decode(text: str) -> bytes:

@@ -17,17 +17,11 @@ _log = logging.getLogger("certs")
 
 @dataclass(slots=True)
 class PassRunner:
-    """Runs passes, counts them and logs them.
+    """Runs passes, counts them and logs them."""
 
-    Attributes:
-        rotator: Runs a pass.
-        metrics: The metrics of all passes.
-        interval: The seconds between passes, which is about the longest time that a wrong caBundle lasts.
-    """
-
-    rotator: Rotator
-    metrics: Metrics
-    interval: float
+    rotator: Rotator  # runs a pass
+    metrics: Metrics  # the metrics of all passes
+    interval: float  # the seconds between passes, which is about the longest time that a wrong caBundle lasts
     _last_text: str = field(default="", init=False)
 
     def __call__(self) -> float:

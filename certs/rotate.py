@@ -22,58 +22,36 @@ MAX_STEPS = 40
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The names of the Secrets with certificates, and of the webhook configurations that trust them.
+    """The names of the Secrets with certificates, and of the webhook configurations that trust them."""
 
-    Attributes:
-        namespace: The namespace of the Secrets and the Service.
-        service: The Service that the API server calls.
-        secret: The Secret that serving pods mount.
-        authority_secret: The Secret with the authority's key, which serving pods do not mount.
-        provided_secret: The Secret with a provided certificate, which is served while it exists.
-        hooks: Webhook configurations, as kind (``mutating`` or ``validating``) and name.
-    """
-
-    namespace: str
-    service: str
-    secret: str
-    authority_secret: str
-    provided_secret: str
+    namespace: str  # the namespace of the Secrets and the Service
+    service: str  # the Service that the API server calls
+    secret: str  # the Secret that serving pods mount
+    authority_secret: str  # the Secret with the authority's key, which serving pods do not mount
+    provided_secret: str  # the Secret with a provided certificate, which is served while it exists
+    # Webhook configurations, as kind (``mutating`` or ``validating``) and name.
     hooks: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class PassResult:
-    """The result of a pass.
+    """The result of a pass."""
 
-    Attributes:
-        steps: The steps that were done, in order.
-        last: The last decision, which is to do nothing or to wait, with its reason.
-        stored: The Secrets and webhook configurations as they were read after the last step.
-        conflicts: The number of writes that failed because another client wrote first.
-    """
-
-    steps: tuple[NextStep, ...]
-    last: NextStep
-    stored: Inputs
-    conflicts: int
+    steps: tuple[NextStep, ...]  # the steps that were done, in order
+    last: NextStep  # the last decision, which is to do nothing or to wait, with its reason
+    stored: Inputs  # the Secrets and webhook configurations as they were read after the last step
+    conflicts: int  # the number of writes that failed because another client wrote first
 
 
 @dataclass(slots=True)
 class Rotator:
-    """Runs passes for one target. A pass raises `ApiError` if an object cannot be read or written.
+    """Runs passes for one target. A pass raises `ApiError` if an object cannot be read or written."""
 
-    Attributes:
-        api: The API server.
-        target: The objects to read and write.
-        wanted: The certificates that the user wants.
-        clock: Returns the time, with a time zone.
-        on_step: Called with each step after it is done.
-    """
-
-    api: RestApi
-    target: Target
-    wanted: Wanted
-    clock: Callable[[], datetime]
+    api: RestApi  # the API server
+    target: Target  # the objects to read and write
+    wanted: Wanted  # the certificates that the user wants
+    clock: Callable[[], datetime]  # returns the time, with a time zone
+    # Called with each step after it is done.
     on_step: Callable[[NextStep], object] = field(default=lambda _: None)
 
     def read(self, forced_certificates: Bundle = frozenset()) -> Inputs:

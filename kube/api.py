@@ -25,12 +25,3 @@ class GoneError(ApiError):
 def leases_path(namespace: str) -> str:
     """Returns the path of the collection of a namespace's Leases."""
     return f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
-
-
-def guarded_patch(version: str, operations: list[Object]) -> list[Object]:
-    """Returns a JSON patch that applies only to an object with a certain ``resourceVersion``.
-
-    If the object has changed since it was read, the API server answers Conflict. Without the resourceVersion,
-    it would apply the patch to the newer object.
-    """
-    return [{"op": "replace", "path": "/metadata/resourceVersion", "value": version}, *operations]

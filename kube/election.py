@@ -23,25 +23,15 @@ MAX_WAIT_SECONDS: Final = 600
 
 @dataclass(slots=True)
 class Elector:
-    """A candidate for a Lease. Its methods raise `ApiError` if the Lease cannot be read or written.
+    """A candidate for a Lease. Its methods raise `ApiError` if the Lease cannot be read or written."""
 
-    Attributes:
-        api: The API server.
-        namespace: The Lease's namespace.
-        name: The Lease's name.
-        identity: A unique name of this candidate, such as the pod's name.
-        duration: Seconds after which another candidate may take over a Lease that is not renewed.
-        labels: The Lease's labels, if this candidate creates it.
-        clock: Returns the seconds of a clock that never jumps.
-    """
-
-    api: RestApi
-    namespace: str
-    name: str
-    identity: str
-    duration: int
-    labels: Mapping[str, str]
-    clock: Callable[[], float] = time.monotonic
+    api: RestApi  # the API server
+    namespace: str  # the Lease's namespace
+    name: str  # the Lease's name
+    identity: str  # a unique name of this candidate, such as the pod's name
+    duration: int  # seconds after which another candidate may take over a Lease that is not renewed
+    labels: Mapping[str, str]  # the Lease's labels, if this candidate creates it
+    clock: Callable[[], float] = time.monotonic  # returns the seconds of a clock that never jumps
     _version: tuple[Any, ...] = field(default=(), init=False)
     _version_time: float = field(default=0.0, init=False)
 

@@ -21,22 +21,17 @@ _log = logging.getLogger("kube.loop")
 
 @dataclass(slots=True)
 class Loop:
-    """Runs passes while this program leads. Only `wake` and `stop` may be called from other threads.
+    """Runs passes while this program leads. Only `wake` and `stop` may be called from other threads."""
 
-    Attributes:
-        elector: The candidate for the Lease.
-        work: Runs a pass, which must be shorter than the Lease; returns the seconds until the next pass.
-        on_election: Called after every election with whether this program leads.
-        wait: Waits for the event for at most the given seconds of the elector's clock; returns whether the
-            event was set.
-        can_work: Returns whether this program could work now. A program that could not work leaves the Lease
-            to another replica.
-    """
-
-    elector: Elector
+    elector: Elector  # the candidate for the Lease
+    # Runs a pass, which must be shorter than the Lease; returns the seconds until the next pass.
     work: Callable[[], float]
-    on_election: Callable[[bool], object]
+    on_election: Callable[[bool], object]  # called after every election with whether this program leads
+    # Waits for the event for at most the given seconds of the elector's clock; returns whether the event was
+    # set.
     wait: Callable[[threading.Event, float], bool] = threading.Event.wait
+    # Returns whether this program could work now. A program that could not work leaves the Lease to another
+    # replica.
     can_work: Callable[[], bool] = lambda: True
     _wake_event: threading.Event = field(default_factory=threading.Event, init=False)
     _is_stopped: bool = field(default=False, init=False)

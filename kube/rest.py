@@ -93,7 +93,7 @@ class RestApi(ABC):
         return check_status("PUT", path, *self.call("PUT", path, document))
 
     def patch(self, path: str, operations: list[Object]) -> Object:
-        """Applies a JSON patch, and returns the object. `kube.api.guarded_patch` adds a resourceVersion.
+        """Applies a JSON patch, and returns the object.
 
         Raises:
             ConflictError: The object has another resourceVersion, or was deleted.

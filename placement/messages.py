@@ -65,7 +65,7 @@ def about(name: str, text: object) -> str:
 
 # ---- Pods that cannot be placed even if all units were free ------------------------------------------------
 
-FAULTS: Final[Mapping[str, str]] = {
+FAULTS: Final[Mapping[object, str]] = {
     # The fields of the Pod cannot be read, or cost too much to compare.
     "place": "{}",
     "gates": f"it has {{}} scheduling gates: at most {MOST_GATES} are supported",
@@ -102,7 +102,7 @@ template: Final = "ResourceClaimTemplate {}".format
 device_class: Final = "DeviceClass {}".format
 
 
-def fault(code: str, *values: object) -> str:
+def fault(code: object, *values: object) -> str:
     return FAULTS[code].format(*(fault(*value) if isinstance(value, tuple) else value for value in values))
 
 

@@ -57,27 +57,18 @@ class PassRunner:
     )
     _memory: Memory = field(default_factory=Memory, init=False)
     _written_pods: dict[str, Pod] = field(default_factory=dict, init=False)
-    # Whether a write of the last decision was refused: other jobs may get the units of that job.
-    _was_refused: bool = field(default=False, init=False)
     _topology: Topology = field(default_factory=lambda: Topology(()), init=False)
     _topology_inputs: tuple[object, ...] = field(default=(), init=False)
     # The inputs of the last decision; None on a replica that does not lead.
     scene: Scene | None = field(default=None, init=False)
 
     def __call__(self) -> float:
-        """Runs a pass; returns the seconds until the next pass."""
+        """Decides, writes and reports; returns the seconds until the next pass: none if writes are missing.
+
+        After a refused write, that job backs off, and other jobs may get its units in the next pass.
+        """
         if not self.is_fresh():
             return self.interval * jitter()
-        deadline = time.monotonic() + self.max_seconds
-        done = self._pass(deadline)
-        # After a refused write, the program decides again: that job backs off, and other jobs may get its
-        # units.
-        while self._was_refused and time.monotonic() < deadline:
-            done = self._pass(deadline)
-        return self.interval * jitter() if done else 0.0
-
-    def _pass(self, deadline: float) -> bool:
-        """Decides, writes and reports; returns whether there was time for all writes."""
         began = time.monotonic()
         decision = self._decide()
         self.metrics.record_decision(decision, time.monotonic() - began, self.clock())
@@ -85,10 +76,10 @@ class PassRunner:
             self.metrics.count_failure("decision")
             _log.error("%s", messages.about(display_name(job.key), messages.BUG), exc_info=error)
         self._memory = decision.memory
-        self._was_refused = False
-        done = self._write_decision(decision, deadline)
+        was_in_time = self._write_decision(decision, began + self.max_seconds)
         self.reporter.report_waiting([*decision.waiting, *decision.untrusted], self.clock())
-        return done
+        was_refused = self._memory is not decision.memory  # see `_handle_refusal`
+        return self.interval * jitter() if was_in_time and not was_refused else 0.0
 
     def is_fresh(self) -> bool:
         """Returns whether the copies of nodes and pods are fresh: a stale copy may show used nodes as free.
@@ -158,13 +149,12 @@ class PassRunner:
         except ApiError as error:
             self.metrics.count_failure("write")
             _log.warning("%s", messages.about(display_name(job.key), error))
-            self._was_refused = True
             self._memory = self._memory.with_refusal(job.key, str(error), self.clock())
 
     def _admit(self, admission: Admission) -> None:
         now, job = self.clock(), admission.job
 
-        blocks = {member.pod.uid: member.block for member in job.unpinned_workers}
+        blocks = {member.pod.uid: member.pod.block for member in job.unpinned_workers}
 
         def pin(pod: Pod, plan: Mapping[int, str]) -> list[Object]:
             unit = admission.blocks[blocks[pod.uid]]
@@ -222,7 +212,8 @@ class PassRunner:
             if preemptor and not write.is_unchanged(self.api, pod):
                 return None
             if event_reason:
-                write.evict(self.api, pod, at_once=pod.uid in deletion.at_once)
+                grace = 0 if pod.uid in deletion.at_once else None
+                self.api.delete(write.pod_path(pod), {"uid": pod.uid}, grace_seconds=grace)
             elif not write.delete(self.api, pod):
                 return None
             self.metrics.deletions.inc()

@@ -90,16 +90,6 @@ def is_unchanged(api: RestApi, pod: Pod) -> bool:
     return current is not None and facts(current) == facts(pod)
 
 
-def evict(api: RestApi, pod: Pod, *, at_once: bool) -> None:
-    """Deletes a pod that is on a failed node or is preempted; with ``at_once``, without a grace period.
-
-    Raises:
-        ConflictError: The pod was replaced.
-        ApiError: The pod cannot be deleted.
-    """
-    api.delete(pod_path(pod), {"uid": pod.uid}, grace_seconds=0 if at_once else None)
-
-
 def delete(api: RestApi, pod: Pod) -> bool:
     """Deletes a pod, unless it has started; returns whether it was deleted.
 

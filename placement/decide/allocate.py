@@ -10,8 +10,7 @@ from placement.decide.choose import Ranking
 from placement.decide.cluster import Cluster, display_name
 from placement.decide.jobs import Job
 from placement.decide.members import Member
-from placement.decide.plan import Admission, Failure, Shortage
-from placement.decide.reserve import Ends
+from placement.decide.plan import Admission, Shortage
 from placement.decide.topology import why_unsuited
 from placement.messages import Reason
 from placement.observe.model import Demand, Guarantee, Node
@@ -37,19 +36,18 @@ class UnplacedError(Exception):
 class Allocator:
     """Chooses units for jobs, one job after the other."""
 
-    def __init__(self, cluster: Cluster, doubtful: Collection[str], ends: Ends) -> None:
+    def __init__(self, cluster: Cluster, doubtful: Collection[str]) -> None:
         # ``doubtful`` has the names of nodes that an admitted job did not get. Their units are chosen last.
-        self._cluster, self._doubtful, self._ends = cluster, doubtful, ends
+        self._cluster, self._doubtful = cluster, doubtful
         self._rankings: dict[tuple[str, int, tuple[Demand, ...]], Ranking] = {}
         self._compared_parts: Counter[str] = Counter()
         # By namespace and guarantee, the number of searches for units to reserve.
         self._tries: Counter[tuple[str, Guarantee | None]] = Counter()
 
-    def admit(self, job: Job, failure: Failure | None, age: timedelta | None) -> Admission:
+    def admit(self, job: Job, age: timedelta | None) -> Admission:
         """Returns the admission of a job, which must have no `Job.obstacle`.
 
-        Units of the job's earlier failures are chosen last. ``age`` is the age of the job; None if no units
-        may be reserved for it.
+        ``age`` is the age of the job; None if no units may be reserved for it.
 
         Raises:
             UnplacedError: A block gets no unit.
@@ -59,10 +57,10 @@ class Allocator:
             self._check_pins(job)
             units_by_block = {block: self._rejoin(job, pods) for block, pods in job.blocks.items()}
             unplaced = [job.blocks[block] for block, unit in units_by_block.items() if unit is None]
-            unpinned = {member.block for member in job.unpinned_workers}
+            unpinned = {member.pod.block for member in job.unpinned_workers}
             units = {block: unit for block, unit in units_by_block.items() if unit and block in unpinned}
         if unplaced:
-            units |= self.assign_units(job, unplaced, failure, age)
+            units |= self.assign_units(job, unplaced, age)
         return Admission(job, units)
 
     def _check_pins(self, job: Job) -> None:
@@ -121,14 +119,11 @@ class Allocator:
         cause = cause or self._cluster.why_repelled([node], job)
         return cause.detail if cause else None
 
-    def assign_units(
-        self, job: Job, blocks: Sequence[Members], failure: Failure | None, age: timedelta | None
-    ) -> dict[int, str]:
+    def assign_units(self, job: Job, blocks: Sequence[Members], age: timedelta | None) -> dict[int, str]:
         """Returns free units for blocks, by the numbers of the blocks, and holds these units."""
         cluster, ranking = self._cluster, self._ranking(job)
-        avoided = failure.units if failure else ()
         needed = len(blocks)
-        units = ranking.take(job, needed, avoided, self._doubtful)
+        units = ranking.take(job, needed, self._doubtful)
         if not units:
             possible = len(ranking.possible_units(needed))
             if possible >= needed and (excess := cluster.guarantees.why_never(job)):
@@ -140,8 +135,8 @@ class Allocator:
             raise UnplacedError(reason=Reason.UNITS if shortage.can_end else Reason.NODES, shortage=shortage)
         by_block: dict[int, str] = {}
         for unit, pods in zip(units, blocks, strict=True):
-            by_block[pods[0].block] = unit.id
-            cluster.hold_unit(unit, job.key, job.place, pods[0].demand, pods[0].block)
+            by_block[pods[0].pod.block] = unit.id
+            cluster.hold_unit(unit, job.key, job.place, pods[0].demand, pods[0].pod.block)
             whole_unit = cluster.topology.whole_unit(job.place.unit, unit)
             for other_ranking in self._rankings.values():
                 other_ranking.update(whole_unit.nodes)
@@ -152,9 +147,9 @@ class Allocator:
         reservations, namespace = self._cluster.reservations, job.key[0]
         for guarantee in reservations.permitted_guarantees(job, age):
             tries = self._tries[namespace, guarantee]
-            if tries < MOST_TRIES and len(ranking.ending_units(self._ends)) >= count:
+            if tries < MOST_TRIES and len(ranking.ending_units) >= count:
                 self._tries[namespace, guarantee] += 1
-                reservation = ranking.reserve(count, job, self._ends, guarantee)
+                reservation = ranking.reserve(count, job, guarantee)
                 reservations += [reservation] if reservation else []
 
     def _ranking(self, job: Job) -> Ranking:

@@ -30,27 +30,17 @@ ASKED_JOB: Final = "job that is asked about"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Whether a job would start now.
+    """Whether a job would start now."""
 
-    Attributes:
-        fits: Whether the job would start.
-        units: The units that the job would get.
-        position: The job's place in the queue, from 1; None if it would start, or cannot be admitted now.
-        waiting: The number of other jobs that wait.
-        start: When the job may start; None if that is unknown.
-        exact: Whether the start depends on time limits only, and on no assumption.
-        why: Why the job would wait; empty if it would start.
-        now: The time of the decision.
-    """
-
-    fits: bool
-    units: tuple[str, ...]
+    fits: bool  # whether the job would start
+    units: tuple[str, ...]  # the units that the job would get
+    # The job's place in the queue, from 1; None if it would start, or cannot be admitted now.
     position: int | None
-    waiting: int
-    start: datetime | None
-    exact: bool
-    why: str
-    now: datetime
+    waiting: int  # the number of other jobs that wait
+    start: datetime | None  # when the job may start; None if that is unknown
+    exact: bool  # whether the start depends on time limits only, and on no assumption
+    why: str  # why the job would wait; empty if it would start
+    now: datetime  # the time of the decision
 
 
 def pods_of(question: Mapping[str, Any], now: datetime) -> list[Pod]:

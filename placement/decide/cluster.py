@@ -14,9 +14,9 @@ from placement.decide.guarantee import Allowance, Guarantees
 from placement.decide.jobs import Job
 from placement.decide.members import Member
 from placement.decide.repel import Repelling
-from placement.decide.reserve import Reservation, Reservations
+from placement.decide.reserve import Ends, Reservation, Reservations
 from placement.decide.topology import Topology, Unit, why_unsuited
-from placement.observe.model import UNITS, Demand, JobKey, Node, Pod, UnitKind, UnitSettings, is_jobless
+from placement.observe.model import Demand, JobKey, Node, Pod, UnitKind, UnitSettings, is_jobless
 
 # The states of a unit. It is sick if too few of its nodes are Ready and not cordoned. If it is neither sick
 # nor reserved, it has as many free nodes as a job can have (free), fewer (part), or none (used).
@@ -43,9 +43,9 @@ class Cluster:
     """The nodes and their holders. A decision adds each job that it admits."""
 
     def __init__(
-        self, topology: Topology, refused_jobs: Container[JobKey], units: UnitSettings = UNITS
+        self, topology: Topology, refused_jobs: Container[JobKey], units: UnitSettings, ends: Ends
     ) -> None:
-        self.topology, self.units = topology, units
+        self.topology, self.units, self.ends = topology, units, ends
         # For each unit that jobs share, by node label and id: its parts, by job and number of the block.
         self.parts: defaultdict[tuple[str, str], dict[tuple[JobKey, int], Part]] = defaultdict(dict)
         # For each node that has holders: the jobs and the pods without a job, each with the number of nodes
@@ -66,7 +66,7 @@ class Cluster:
         self._held_units: set[tuple[JobKey, str]] = set()
         self.repelling = Repelling(topology)
         self.guarantees = Guarantees(topology, units, self.holders, self.parts)
-        self.reservations = Reservations(self.guarantees)
+        self.reservations = Reservations(self.guarantees, ends)
 
     def add_pod(self, member: Member) -> None:
         """Adds a pod to the node that it has, or to the unit to which it is pinned."""
@@ -81,14 +81,14 @@ class Cluster:
                 has_unit = place and place.size > 1 and uses_devices and not pod.deleting
                 if not (place and has_unit and all(term.key == place.unit for term in pod.apart)):
                     self.repelling.add_pod(member)
-            if member.is_jobless:
+            if is_jobless(member.key):
                 _add_usage(self.lasting_usage, node, demand)
             if place is None or not uses_devices:
                 self.other_pod_nodes[pod.namespace].add(node)
             if uses_devices and (place is not None or member.has_claim or self._has_devices(pod)):
                 size = self.units.kind_of_label(place.unit).exclusive_nodes(place.size) if place else 1
                 self.hold_node(node, key, size)
-                if member.is_jobless:
+                if is_jobless(member.key):
                     self._lasting_nodes.add(node)
         is_placed = pod.node or (member.pin and not (pod.gated and key in self.refused_jobs))
         if place is not None and is_placed and uses_devices and not pod.deleting:
@@ -104,11 +104,11 @@ class Cluster:
         unit = None if is_held else self.topology.unit(place.unit, member.unit)
         if unit is None:
             return
-        self.hold_unit(unit, key, place, member.demand, member.block)
+        self.hold_unit(unit, key, place, member.demand, member.pod.block)
         if not kind.shared:
             self._held_units.add((key, unit.id))
         elif pod.node:
-            self.parts[place.unit, unit.id][key, member.block].nodes.add(pod.node)
+            self.parts[place.unit, unit.id][key, member.pod.block].nodes.add(pod.node)
 
     def add_claim(self, allocation: Allocation) -> None:
         """Adds the devices of a node that are allocated to a claim."""
@@ -133,7 +133,7 @@ class Cluster:
         names = {member.pod.node, *(pinned.names if pinned else ())} - {""}
         for name in names if member.uses_devices else ():
             self.hold_node(name, member.key)
-            if member.is_jobless:
+            if is_jobless(member.key):
                 self._lasting_nodes.add(name)
 
     def hold_unit(self, unit: Unit, job: JobKey, place: Place, demand: Demand, block: int) -> None:

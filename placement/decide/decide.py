@@ -43,24 +43,16 @@ from placement.observe.model import EndedWorker, JobKey, Pod
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """The inputs of a decision.
-
-    Attributes:
-        nodes: The nodes.
-        pods: The pods that have not ended, with writes that no watch shows yet (`assume`), and the workers
-            that have ended.
-        now: The time.
-        tuning: The settings.
-        memory: The memory of the previous decision.
-        inventory: The objects for device claims.
-    """
+    """The inputs of a decision."""
 
     nodes: Topology
+    # The pods that have not ended, with writes that no watch shows yet (`assume`), and the workers that have
+    # ended.
     pods: tuple[Pod | EndedWorker, ...]
     now: datetime
     tuning: Tuning = field(default_factory=Tuning)
-    memory: Memory = field(default_factory=Memory)
-    inventory: Inventory = field(default_factory=Inventory)
+    memory: Memory = field(default_factory=Memory)  # the memory of the previous decision
+    inventory: Inventory = field(default_factory=Inventory)  # the objects for device claims
 
     def decision(self) -> Decision:
         """Returns the decision."""
@@ -90,18 +82,17 @@ class _DecisionMaker:
         self._next_memory = memory.carry_over(now)  # the memory for the next decision
         failures = memory.failures.items()
         refused_jobs = {key for key, failed in failures if failed.refusal and now < failed.retry_time(tuning)}
-        self._cluster = cluster = Cluster(scene.nodes, refused_jobs, tuning.units)
-        self._ends = Ends(
-            now, memory.exceeded_limits, memory.admitted_jobs, tuning.default_limit, tuning.bound
-        )
-        self._allocator = Allocator(cluster, self._next_memory.doubtful_nodes, self._ends)
+        times = memory.exceeded_limits, memory.admitted_jobs, tuning.default_limit, tuning.bound
+        self._ends = Ends(now, *times)
+        self._cluster = cluster = Cluster(scene.nodes, refused_jobs, tuning.units, self._ends)
+        self._allocator = Allocator(cluster, self._next_memory.doubtful_nodes)
         self._admissions: list[Admission] = []
         self._deletions: list[Deletion] = []
         self._waiting: list[Waiting] = []
         self._errors: list[tuple[Job, Exception]] = []
         self._ended_numbers: defaultdict[JobKey, set[int]] = defaultdict(set)
         self._losses = Losses(cluster, now, tuning, self._next_memory)
-        self._preemptions = Preemptions(cluster, now, tuning, self._next_memory, self._losses, self._ends)
+        self._preemptions = Preemptions(cluster, now, tuning, self._next_memory, self._losses)
         # By namespace, the admitted job that lacks nodes, and may still get them within `Tuning.bound`.
         self._current_jobs: dict[str, JobKey] = {}
 
@@ -122,7 +113,6 @@ class _DecisionMaker:
             tuple(self._errors),
             self._remember(),
             self._cluster,
-            self._ends,
             self._shares,
         )
 
@@ -305,21 +295,17 @@ class _DecisionMaker:
         late_workers = self._late_workers(job)
         obstacle = job.obstacle if job.gated_pods else None
         self._exclude_from_age(job, stuck=bool(obstacle))
-        why = (
-            obstacle or self._preemptions.backoff_reason(job) or self._backoff_reason(job)
-            if job.gated_pods
-            else None
-        )
+        ending = messages.ENDING if self._preemptions.is_victim(job.key) else None
+        why = obstacle or ending or self._backoff_reason(job) if job.gated_pods else None
         if late_workers and not self._was_refused(job):
             self._evict(job, late_workers, why or messages.NOT_EVERY_NODE)
         elif why is not None:
             self._waiting.append(Waiting(job, why, Reason.PODS if obstacle else Reason.BACKOFF))
         elif job.gated_pods:
-            failure = self._next_memory.failures.get(job.key)
             age = self._now - self._age_start(job)
             reserves = self._tuning.reserves and (age >= MIN_AGE or self._goes_first(job))
             try:
-                self._admissions.append(self._allocator.admit(job, failure, age if reserves else None))
+                self._admissions.append(self._allocator.admit(job, age if reserves else None))
                 self._current_jobs[job.key[0]] = job.key
                 self._ends.admit(job)
                 self._preemptions.admit(job)
@@ -368,7 +354,7 @@ class _DecisionMaker:
         if not loss.is_whole:
             try:
                 blocks = [moving.blocks[block] for block in loss.blocks]
-                units = self._allocator.assign_units(moving, blocks, None, None)
+                units = self._allocator.assign_units(moving, blocks, None)
             except UnplacedError as error:
                 waiting = Waiting(moving, str(error), error.reason, error.shortage, loss.why)
                 self._waiting.append(waiting)
@@ -420,7 +406,7 @@ class _DecisionMaker:
         return unstarted if job.unbound_workers and self._now - unsettled.since >= self._tuning.bound else ()
 
     def _evict(self, job: Job, pods: tuple[Member, ...], why: str) -> None:
-        no_failure = Failure(0, self._now - self._tuning.bound, frozenset())
+        no_failure = Failure(0, self._now - self._tuning.bound)
         failure, topology = self._next_memory.failures.get(job.key, no_failure), self._cluster.topology
         # If the last failure is more recent, this deletion repeats a refused deletion.
         is_new_failure = self._now - failure.at >= self._tuning.bound
@@ -434,9 +420,7 @@ class _DecisionMaker:
             if is_at_fault:
                 self._next_memory.failed_namespaces[job.key[0]] = self._now
         if is_new_failure:
-            units = frozenset(member.unit for member in pods if member.unit is not None)
-            count, units = failure.count + is_at_fault, failure.units | units
-            self._next_memory.failures[job.key] = Failure(count, self._now, units)
+            self._next_memory.failures[job.key] = Failure(failure.count + is_at_fault, self._now)
         why = messages.not_whole(self._tuning.bound, why)
         self._deletions.append(Deletion(job, tuple(member.pod for member in pods), why))
 

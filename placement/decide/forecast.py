@@ -46,7 +46,9 @@ def forecast(
     starts: dict[JobKey, Start] = {}
     unknown_jobs = set(jobs)
     reserved_starts = {key: start for key, start in _reserved_starts(scene, decision) if key in unknown_jobs}
-    ends = {key: end.at for key in decision.ends.admitted_jobs if (end := decision.ends.end(key))}
+    ends = {
+        key: end.at for key in decision.cluster.ends.admitted_jobs if (end := decision.cluster.ends.end(key))
+    }
     other_times = {failure.retry_time(scene.tuning) for failure in decision.memory.failures.values()}
     other_times |= {since + KEEP_TIME for since in decision.memory.position_kept_since.values()}
     other_times |= {scene.now + scene.tuning.bound for deletion in decision.deletions if deletion.preemptor}
@@ -56,7 +58,7 @@ def forecast(
             if admission.job.key in unknown_jobs:
                 starts[admission.job.key] = Start(scene.now, after=tuple(sorted(ended_jobs)))
                 unknown_jobs.remove(admission.job.key)
-            ends[admission.job.key] = decision.ends.latest_end(admission.job) - scene.tuning.bound
+            ends[admission.job.key] = decision.cluster.ends.latest_end(admission.job) - scene.tuning.bound
         later_times = [time for time in (*ends.values(), *other_times) if time > scene.now]
         if not unknown_jobs or not later_times or not goes_on():
             break
@@ -99,20 +101,22 @@ def _reserved_starts(scene: Scene, decision: Decision) -> Iterator[tuple[JobKey,
         is_earliest = reservation is decision.cluster.reservations.earliest_of(reservation.job)
         if not is_earliest or reservation.begin <= scene.now:
             continue
-        jobs = decision.ends.jobs_latest_end_first(reservation.nodes, decision.cluster.holders)
-        other_jobs = tuple(key for key in jobs if key != reservation.job)
+        holders, ends = decision.cluster.holders, decision.cluster.ends
+        jobs = {key for node in reservation.nodes for key in holders.get(node, ())} - {reservation.job}
+        known_ends = {key: end.at for key in sorted(jobs) if (end := ends.end(key))}
+        last_job = max(known_ends, key=known_ends.__getitem__, default=None)
         kept_since = decision.memory.position_kept_since.get(reservation.job)
         is_kept = kept_since is not None and reservation.begin < kept_since + KEEP_TIME
         is_exact = is_kept and not (reservation.is_assumed or reservation.is_internal)
         latest = reservation.begin if is_exact else None
-        yield reservation.job, Start(reservation.begin, latest, after=other_jobs[:1])
+        yield reservation.job, Start(reservation.begin, latest, (last_job,) if last_job else ())
 
 
 def _started_pods(admission: Admission, now: datetime) -> Iterator[Pod]:
     """Yields the Pods of an admitted job as if they had started, so that no later decision evicts the job."""
     key = admission.job.place.unit
     for member in admission.job.gated_pods:
-        pod, unit = member.pod, admission.blocks.get(member.block)
+        pod, unit = member.pod, admission.blocks.get(member.pod.block)
         gates = tuple(gate for gate in pod.gates if gate != GATE)
         if unit and member.place:
             demand = intern(replace(pod.demand, selector={**pod.demand.selector, key: unit}))

@@ -6,7 +6,6 @@ free unit only if enough units stay free for all teams to which units are owed. 
 guarantee: a new guarantee is met when jobs end.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
@@ -31,46 +30,28 @@ class Use(NamedTuple):
     owed: int  # the number of guaranteed units that the team does not use yet
 
 
-@dataclass
-class UnitCounts:
-    """Counts of the units of one node label. A unit is free if it has no holder and enough usable nodes.
+class UnitCounts(NamedTuple):
+    """The use of the units of one node label. A unit is free if it has no holder and enough usable nodes."""
 
-    Attributes:
-        total: The number of units that have enough usable nodes.
-        free_nodes: For each node of a free unit, the unit's id.
-        free_units: The number of free units.
-        team_units: By guarantee and unit id, the units that only the team uses, with a sort key: sick units
-            come last, and units with more nodes in use first.
-        uses: The use of each guarantee; None if it must be computed again.
-    """
-
-    total: int
-    free_nodes: dict[str, str]
-    free_units: int
-    team_units: defaultdict[Guarantee, dict[str, tuple[bool, int, str, Unit]]]
-    uses: tuple[Use, ...] | None
+    free_nodes: Mapping[str, str]  # for each node of a free unit, the unit's id
+    free_units: int  # the number of free units
+    uses: tuple[Use, ...]  # the use of each guarantee
 
 
 @dataclass
 class Allowance:
-    """The units of one node label that the guarantees of other teams leave to a job.
+    """The units of one node label that the guarantees of other teams leave to a job."""
 
-    Attributes:
-        closed_nodes: For each node of a unit that another team uses, the guarantee of that team.
-        free_nodes: For each node of a free unit, the unit's id.
-        spare_units: The number of free units that the job may take.
-        team_names: The teams to which units are owed, for messages; empty if no units are owed.
-        chosen_units: The ids of the free units that the job has chosen so far, or that are reserved for
-            another job of its team.
-        own_nodes: If the job must stay within the guarantee of its team, the nodes that the team uses within
-            it; otherwise None.
-    """
-
+    # For each node of a unit that another team uses, the guarantee of that team.
     closed_nodes: Mapping[str, Guarantee]
-    free_nodes: Mapping[str, str]
-    spare_units: int
-    team_names: str
+    free_nodes: Mapping[str, str]  # for each node of a free unit, the unit's id
+    spare_units: int  # the number of free units that the job may take
+    team_names: str  # the teams to which units are owed, for messages; empty if no units are owed
+    # The ids of the free units that the job has chosen so far, or that are reserved for another job of its
+    # team.
     chosen_units: set[str]
+    # If the job must stay within the guarantee of its team, the nodes that the team uses within it; otherwise
+    # None.
     own_nodes: frozenset[str] | None = None
 
     def permits(self, unit: Unit) -> bool:
@@ -99,6 +80,10 @@ class Guarantees:
         self._topology, self._units, self._holders, self._parts = topology, units, holders, parts
         self._rows = [row for row in units.guarantees if row.count and row.unit in units.kinds]
         self.labels = tuple(dict.fromkeys(row.unit for row in self._rows))
+        # By label: the ids of the units that have enough usable nodes; and by unit id, the guarantee of the
+        # only team that uses a unit, or None if the unit is free.
+        self._healthy_units: dict[str, frozenset[str]] = {}
+        self._teams: dict[str, dict[str, Guarantee | None]] = {}
         self._counts_by_label: dict[str, UnitCounts] = {}
         self._allowances: dict[tuple[str, Guarantee | None], Allowance] = {}
         self._guarantee_cache: dict[tuple[str, str], Guarantee | None] = {}
@@ -107,10 +92,11 @@ class Guarantees:
     def recount(self, nodes: Iterable[Node]) -> None:
         """Counts the units of the nodes again, because the holders of the nodes have changed."""
         self._allowances.clear()
-        for label, counts in self._counts_by_label.items():
+        self._counts_by_label.clear()
+        for label in self._teams:
             for unit_id in {node.unit(label) for node in nodes}:
                 if unit := self._topology.unit(label, unit_id):
-                    self._count_unit(counts, label, unit)
+                    self._find_team(label, unit)
 
     def guarantees_of(self, namespace: str) -> tuple[Guarantee | None, ...]:
         """Returns a namespace's guarantee for each label. Equal results mean equal allowances."""
@@ -162,14 +148,14 @@ class Guarantees:
     def why_never(self, job: Job) -> str | None:
         """Returns why guarantees of other teams always leave a job too few units; None if they do not."""
         for label in self._suitable_labels(job.place, job.demands):
-            counts, team = self._counts(label), self._guarantee(job.key[0], label)
-            needed = self._needed(job, label)
+            needed, team = self._needed(job, label), self._guarantee(job.key[0], label)
             others = [use.guarantee for use in self._uses(label) if use.guarantee is not team]
             kept = sum(guarantee.count for guarantee in others)
-            if kept and needed > max(counts.total - kept, team.count if team else 0):
+            total = len(self._healthy_units[label])
+            if kept and needed > max(total - kept, team.count if team else 0):
                 teams = ", ".join(guarantee.team for guarantee in others)
                 needs = messages.needs(needed, self._units.kind_of_label(label).nodes)
-                return messages.guaranteed_to_others(needs, teams, kept, counts.total)
+                return messages.guaranteed_to_others(needs, teams, kept, total)
         return None
 
     def why_kept(self, unit: Unit, job: Job, allowances: Iterable[Allowance]) -> Cause | None:
@@ -217,7 +203,7 @@ class Guarantees:
 
     def _needed(self, job: Job, label: str) -> int:
         """Returns the minimum number of units of a label for those blocks of a job that have no unit."""
-        blocks, size = len({member.block for member in job.unpinned_workers}), job.place.size
+        blocks, size = len({member.pod.block for member in job.unpinned_workers}), job.place.size
         nodes = max(self._units.kind_of_label(label).nodes, 1)
         return ceil(blocks / (nodes // size)) if size <= nodes else blocks * ceil(size / nodes)
 
@@ -246,47 +232,42 @@ class Guarantees:
             self._allowances[key] = Allowance(closed, counts.free_nodes, spare, names, set())
         return self._allowances[key]
 
+    def _uses(self, label: str) -> tuple[Use, ...]:
+        return self._counts(label).uses
+
     def _counts(self, label: str) -> UnitCounts:
         if label not in self._counts_by_label:
-            self._counts_by_label[label] = counts = UnitCounts(0, {}, 0, defaultdict(dict), None)
-            for unit in self._topology.units_of_label(label).values():
-                counts.total += self._is_healthy(label, unit)
-                self._count_unit(counts, label, unit)
+            units = self._topology.units_of_label(label)
+            if label not in self._teams:
+                usable, size = self._topology.usable_nodes, self._units.kind_of_label(label).max_nodes
+                healthy = (unit.id for unit in units.values() if len(unit.names & usable) >= size)
+                self._healthy_units[label], self._teams[label] = frozenset(healthy), {}
+                for unit in units.values():
+                    self._find_team(label, unit)
+            free = [units[unit_id] for unit_id, team in self._teams[label].items() if team is None]
+            free_nodes = {name: unit.id for unit in free for name in unit.names}
+            uses = tuple(self._use_of(row) for row in self._rows if row.unit == label)
+            self._counts_by_label[label] = UnitCounts(free_nodes, len(free), uses)
         return self._counts_by_label[label]
 
-    def _uses(self, label: str) -> tuple[Use, ...]:
-        counts = self._counts(label)
-        if counts.uses is None:
-            counts.uses = tuple(
-                _use_of(row, counts.team_units[row].values()) for row in self._rows if row.unit == label
-            )
-        return counts.uses
-
-    def _is_healthy(self, label: str, unit: Unit) -> bool:
-        return len(unit.names & self._topology.usable_nodes) >= self._units.kind_of_label(label).max_nodes
-
-    def _count_unit(self, counts: UnitCounts, label: str, unit: Unit) -> None:
-        """Counts a unit, or counts it again after a change: as free, as a unit of a team, or as neither."""
-        free_before = counts.free_nodes.keys() & unit.names
-        for name in free_before:
-            del counts.free_nodes[name]
-        counts.free_units -= bool(free_before)
-        for team_units in counts.team_units.values():
-            if team_units.pop(unit.id, None):
-                counts.uses = None
-        holders = [jobs for name in unit.names if (jobs := self._holders.get(name))]
-        guarantees = {self._guarantee(job[0], label) for jobs in holders for job in jobs}
-        guarantees |= {self._guarantee(job[0], label) for job, _ in self._parts.get((label, unit.id), ())}
-        is_healthy = self._is_healthy(label, unit)
-        if not guarantees and is_healthy:
-            counts.free_nodes |= dict.fromkeys(unit.names, unit.id)
-            counts.free_units += 1
+    def _find_team(self, label: str, unit: Unit) -> None:
+        """Notes which team uses a unit, after a change of its holders."""
+        jobs = [job for name in unit.names for job in self._holders.get(name, ())]
+        jobs += [job for job, _ in self._parts.get((label, unit.id), ())]
+        guarantees = {self._guarantee(namespace, label) for namespace, _ in jobs}
+        self._teams[label].pop(unit.id, None)
+        if not guarantees and unit.id in self._healthy_units[label]:
+            self._teams[label][unit.id] = None
         elif len(guarantees) == 1 and (team := guarantees.pop()):
-            counts.team_units[team][unit.id] = not is_healthy, -len(holders), unit.id, unit
-            counts.uses = None
+            self._teams[label][unit.id] = team
 
-
-def _use_of(guarantee: Guarantee, team_units: Iterable[tuple[bool, int, str, Unit]]) -> Use:
-    used_units = sorted(team_units)[: guarantee.count]
-    nodes = frozenset[str]().union(*(unit.names for *_, unit in used_units))
-    return Use(guarantee, nodes, guarantee.count - sum(not is_sick for is_sick, *_ in used_units))
+    def _use_of(self, row: Guarantee) -> Use:
+        """Returns the use of a guarantee. Sick units come last, and units with more nodes in use first."""
+        units, healthy = self._topology.units_of_label(row.unit), self._healthy_units[row.unit]
+        team_units = [units[unit_id] for unit_id, team in self._teams[row.unit].items() if team is row]
+        team_units.sort(
+            key=lambda unit: (unit.id not in healthy, -len(unit.names & self._holders.keys()), unit.id)
+        )
+        used_units = team_units[: row.count]
+        nodes = frozenset[str]().union(*(unit.names for unit in used_units))
+        return Use(row, nodes, row.count - sum(unit.id in healthy for unit in used_units))

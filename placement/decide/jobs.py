@@ -103,8 +103,10 @@ class Job:
         """Whether the job was admitted, and each gated worker (if any) belongs to a block that has a unit."""
         if not self.was_admitted:
             return False
-        blocks = {member.block for member in self.workers if member.uses_devices and member.pin is not None}
-        return all(member.block in blocks for member in self.gated_pods if member.place)
+        blocks = {
+            member.pod.block for member in self.workers if member.uses_devices and member.pin is not None
+        }
+        return all(member.pod.block in blocks for member in self.gated_pods if member.place)
 
     @cached_property
     def priority(self) -> int:
@@ -125,22 +127,15 @@ class Job:
 
     @cached_property
     def place(self) -> Place:
-        """The placement annotation of the first worker. All workers have its layout if `obstacle` is None.
-
-        Raises:
-            LookupError: The job has no workers.
-        """
-        for member in self.workers:
-            if member.place is not None:
-                return member.place
-        raise LookupError(f"job {self.key} has no workers")
+        """The annotation of the first worker, which must exist. All have its layout if `obstacle` is None."""
+        return next(member.place for member in self.workers if member.place)
 
     @cached_property
     def blocks(self) -> Mapping[int, tuple[Member, ...]]:
         """The workers of each block, by the block's number."""
         blocks: defaultdict[int, list[Member]] = defaultdict(list)
         for member in self.workers:
-            blocks[member.block].append(member)
+            blocks[member.pod.block].append(member)
         return {block: tuple(blocks[block]) for block in sorted(blocks)}
 
     @cached_property
@@ -149,13 +144,9 @@ class Job:
         if self.mismatch:
             return self.mismatch
         total = self.place.workers
-        count = sum(number < total for number in self._numbers.union(self.ended_numbers))
+        numbers = {member.pod.number for member in self.workers}.union(self.ended_numbers)
+        count = sum(number < total for number in numbers)
         return None if count == total else messages.missing(count, total)
-
-    @cached_property
-    def _numbers(self) -> frozenset[int]:
-        """The numbers of the workers that exist."""
-        return frozenset([member.pod.number for member in self.workers])
 
     @cached_property
     def layouts(self) -> AbstractSet[Layout]:
@@ -189,9 +180,9 @@ class Job:
         """
         if self.mismatch or not any(member.pod.admitted_at and member.pod.started for member in self.workers):
             return False
-        blocks = {member.block for member in self.workers if member.pod.node or member.pod.admitted_at}
+        blocks = {member.pod.block for member in self.workers if member.pod.node or member.pod.admitted_at}
         # A block of one worker has no other worker whose unit it could rejoin, so all workers must exist.
-        return all(member.place and member.block in blocks for member in self.gated_pods)
+        return all(member.place and member.pod.block in blocks for member in self.gated_pods)
 
     @cached_property
     def obstacle(self) -> str | None:

@@ -13,7 +13,7 @@ from placement.decide.cluster import Cluster, display_name
 from placement.decide.fit import why_untolerated, why_unusable
 from placement.decide.jobs import Job
 from placement.decide.members import Member
-from placement.decide.plan import MEMORY_TIME, MOST_DEPARTURES, Departure, Memory, Tuning, recent_times
+from placement.decide.plan import MEMORY_TIME, MOST_DEPARTURES, Departure, Memory, Tuning
 from placement.messages import EventReason
 from placement.observe.model import Demand, JobKey, Node, intern
 
@@ -102,7 +102,7 @@ class Losses:
             return messages.MOST_NOT_READY
         if self.cut_off_at and self._now - self.cut_off_at < self._tuning.failed_after:
             return messages.MOST_WERE_NOT_READY
-        times = self._times(job)
+        times = self._memory.node_failures.get(job.key, ())
         if len(times) < MOST_DEPARTURES:
             return None
         return messages.next_attempt(messages.left_often(len(times)), times[0] + MEMORY_TIME)
@@ -140,8 +140,10 @@ class Losses:
         place = next(member.place for member in self._pods[job.key] if member.place)
         layout = place.workers, place.size, place.unit
         age_start = None if nodes else first
-        times = self._times(job) if admitted_at else (*self._times(job), self._now)
-        self._memory.departures[job.key] = Departure(self._now, times, nodes, age_start, layout)
+        if not admitted_at:
+            times = self._memory.node_failures.get(job.key, ())
+            self._memory.node_failures[job.key] = (*times, self._now)
+        self._memory.departures[job.key] = Departure(self._now, nodes, age_start, layout)
         self._memory.lost_since[job.key] = self._now  # if the job still lacks a node later, it leaves again
 
     @property
@@ -157,10 +159,6 @@ class Losses:
     def _is_new(self, departure: Departure) -> bool:
         return self._now - departure.deleted_at < self._tuning.bound
 
-    def _times(self, job: Job) -> tuple[datetime, ...]:
-        departure = self._memory.departures.get(job.key)
-        return recent_times(departure.times, self._now) if departure else ()
-
 
 def loss_of(job: Job, pods: Iterable[Member], cluster: Cluster) -> Loss | None:
     """Returns the loss of a job; None if all its blocks can run on their nodes.
@@ -175,7 +173,7 @@ def loss_of(job: Job, pods: Iterable[Member], cluster: Cluster) -> Loss | None:
     present = [member for member in admitted if not (member.pod.deleting and member.pod.number in node_names)]
     blocks = defaultdict[int, list[Member]](list)
     for member in present:
-        blocks[member.block].append(member)
+        blocks[member.pod.block].append(member)
     causes = {
         block: text
         for block, members in blocks.items()
@@ -188,7 +186,7 @@ def loss_of(job: Job, pods: Iterable[Member], cluster: Cluster) -> Loss | None:
     leaving_pods = [
         member
         for member in present
-        if (restarts or member.block in causes)
+        if (restarts or member.pod.block in causes)
         and not member.pod.gated
         and (member.pod.uid in dead_uids or not member.pod.deleting)
     ]
@@ -210,7 +208,7 @@ def _launchers(pods: Iterable[Member]) -> tuple[Member, ...]:
 
 def with_waiting_blocks(job: Job, loss: Loss, since: datetime) -> Job:
     """Returns a job as if the workers of the lost blocks waited without pins since the given time."""
-    others = [member for member in job.pods if not member.place or member.block not in loss.blocks]
+    others = [member for member in job.pods if not member.place or member.pod.block not in loss.blocks]
     return replace(job, pods=(*others, *(_waiting(member, since) for member in chain(*loss.blocks.values()))))
 
 
@@ -256,7 +254,7 @@ def _block_cause(
             return why
     place, topology = job.place, cluster.topology
     first_member = max(members, key=lambda member: not member.pod.deleting)
-    numbers = range(first_member.block * place.size, (first_member.block + 1) * place.size)
+    numbers = range(first_member.pod.block * place.size, (first_member.pod.block + 1) * place.size)
     missing_count = sum(number not in node_names and number not in job.ended_numbers for number in numbers)
     unit_id = first_member.unit
     unit = topology.unit(place.unit, unit_id)

@@ -6,7 +6,7 @@ plugin's commands give the reason.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Final
@@ -16,7 +16,7 @@ from placement import messages
 from placement.decide.allocation import ClaimError, requested_devices
 from placement.decide.topology import Topology
 from placement.observe.inventory import Inventory
-from placement.observe.model import Demand, DeviceRequest, JobKey, Pod, UnitSettings, intern, is_jobless
+from placement.observe.model import Demand, DeviceRequest, JobKey, Pod, UnitSettings, intern
 from placement.observe.selectors import NEURON_DRIVER
 
 PLANNED: Final = re.compile(r"(?<!\S)([0-9]{1,6})=(\S{1,63})(?!\S)", re.ASCII)
@@ -35,16 +35,6 @@ class Member:
     pin: str | None  # the unit of its pin, or the unit that an unfinished admission plans for it
     problem: str = ""  # why it cannot be placed, or why its annotation is not trusted; empty otherwise
     unit: str | None = None  # for a worker with a node, the unit of the node; otherwise, the unit of its pin
-    is_jobless: bool = field(init=False)  # whether it belongs to no job, and so is a job of its own
-
-    def __post_init__(self) -> None:
-        """Computes once what every decision needs."""
-        self.is_jobless = is_jobless(self.key)
-
-    @property
-    def block(self) -> int:
-        """The number of the block to which the pod belongs: pods with consecutive numbers share a block."""
-        return self.pod.number // self.place.size if self.place else 0
 
 
 def unexamined_member(pod: Pod, units: UnitSettings) -> Member:

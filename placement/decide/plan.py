@@ -1,6 +1,6 @@
 """The inputs and results of a decision: settings, memory, admissions, deletions and reasons."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple, Self, TypeVar
@@ -11,7 +11,7 @@ from placement.decide.choose import Ranking
 from placement.decide.cluster import Cluster
 from placement.decide.jobs import Job, JobCache, Layout
 from placement.decide.members import Member
-from placement.decide.reserve import AdmittedJob, Ends, Shares
+from placement.decide.reserve import AdmittedJob, Shares
 from placement.decide.topology import Topology
 from placement.messages import EventReason, Reason
 from placement.observe.model import UNITS, JobKey, Pod, UnitSettings
@@ -65,7 +65,6 @@ class Failure:
 
     count: int  # the number of consecutive failures that the job itself caused
     at: datetime  # the time of the last failure
-    units: frozenset[str]  # the units of the failed admissions, which later admissions avoid
     refusal: str = ""  # the API server's refusal of the last write; empty if the job was evicted
 
     def retry_time(self, tuning: Tuning) -> datetime:
@@ -80,7 +79,6 @@ class Departure(NamedTuple):
     """A job whose pods were deleted because a node failed or because it was preempted."""
 
     deleted_at: datetime  # when its pods were deleted last
-    times: tuple[datetime, ...]  # the times at which its nodes failed
     nodes: frozenset[str]  # the names of the nodes to which it moves, and which are held for it
     age_start: datetime | None = None  # when its age begins: a restart does not reduce its age
     layout: Layout = (0, 0, "")  # a job with the same name and another layout is another job
@@ -100,11 +98,6 @@ class Preemption(NamedTuple):
     ended: datetime | None = None  # when the last of the victims' pods ended; None while one exists
 
 
-def recent_times(times: Iterable[datetime], now: datetime) -> tuple[datetime, ...]:
-    """Returns the times that are within `MEMORY_TIME`."""
-    return tuple(at for at in times if now - at < MEMORY_TIME)
-
-
 def _recent_keys(times: Mapping[Key, datetime], now: datetime) -> dict[Key, datetime]:
     return {key: at for key, at in times.items() if now - at < MEMORY_TIME}
 
@@ -112,8 +105,8 @@ def _recent_keys(times: Mapping[Key, datetime], now: datetime) -> dict[Key, date
 def _recent_entries(
     times: Mapping[Key, tuple[datetime, ...]], now: datetime
 ) -> dict[Key, tuple[datetime, ...]]:
-    by_key = {key: recent_times(all_times, now) for key, all_times in times.items()}
-    return {key: some_times for key, some_times in by_key.items() if some_times}
+    by_key = {key: tuple(at for at in ats if now - at < MEMORY_TIME) for key, ats in times.items()}
+    return {key: ats for key, ats in by_key.items() if ats}
 
 
 class Cache(NamedTuple):
@@ -157,7 +150,8 @@ class Memory:
     # When a job began to lack a node that failed; and the jobs whose pods were deleted.
     lost_since: dict[JobKey, datetime] = field(default_factory=dict)
     departures: dict[JobKey, Departure] = field(default_factory=dict)
-    # The times at which a job's launcher was deleted before its workers.
+    # The times at which a job's nodes failed, and at which its launcher was deleted before its workers.
+    node_failures: dict[JobKey, tuple[datetime, ...]] = field(default_factory=dict)
     launcher_deletions: dict[JobKey, tuple[datetime, ...]] = field(default_factory=dict)
     # The preemption that is in progress; and by namespace, the times at which its jobs preempted other jobs.
     preemption: Preemption | None = None
@@ -178,6 +172,7 @@ class Memory:
             doubtful_nodes=_recent_keys(self.doubtful_nodes, now),
             failed_namespaces=_recent_keys(self.failed_namespaces, now),
             age_debts={name: (debt, at) for name, (debt, at) in debts if now - at < max(debt, MEMORY_TIME)},
+            node_failures=_recent_entries(self.node_failures, now),
             launcher_deletions=_recent_entries(self.launcher_deletions, now),
             preemption_times=_recent_entries(self.preemption_times, now),
             failed_preemptions=_recent_keys(self.failed_preemptions, now),
@@ -188,7 +183,7 @@ class Memory:
 
     def with_refusal(self, job: JobKey, why: str, now: datetime) -> Self:
         """Returns the memory with one more failure of a job: the API server refused a write to its pods."""
-        before = self.failures.get(job, Failure(0, now, frozenset()))
+        before = self.failures.get(job, Failure(0, now))
         failure = replace(before, count=before.count + 1, at=now, refusal=why[:LONGEST_REFUSAL])
         return replace(self, failures={**self.failures, job: failure})
 
@@ -202,7 +197,7 @@ class Admission(NamedTuple):
     @property
     def plans(self) -> tuple[tuple[Pod, Mapping[int, str]], ...]:
         """The workers that are pinned first, each with its plan: the units of the blocks after its own."""
-        first_pods = {member.block: member.pod for member in reversed(self.job.unpinned_workers)}
+        first_pods = {member.pod.block: member.pod for member in reversed(self.job.unpinned_workers)}
         blocks = sorted(self.blocks)
         parts = (blocks[start : start + MOST_PLANNED] for start in range(0, len(blocks), MOST_PLANNED))
         return tuple((first_pods[part[0]], {key: self.blocks[key] for key in part[1:]}) for part in parts)
@@ -294,5 +289,4 @@ class Decision:
     errors: tuple[tuple[Job, Exception], ...]  # jobs that a bug affects; they are in `waiting`, too
     memory: Memory
     cluster: Cluster  # the cluster after the admissions
-    ends: Ends
     shares: Shares  # the shares before the admissions

@@ -12,7 +12,6 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
-from placement import messages
 from placement.decide.choose import Ranking
 from placement.decide.cluster import Cluster, display_name
 from placement.decide.jobs import Job
@@ -27,7 +26,7 @@ from placement.decide.plan import (
     Preemption,
     Tuning,
 )
-from placement.decide.reserve import DISTRUST, MIN_AGE, Ends, Reservation
+from placement.decide.reserve import DISTRUST, MIN_AGE, Reservation
 from placement.observe.inventory import Inventory
 from placement.observe.model import EndedWorker, JobKey, Pod
 
@@ -48,7 +47,6 @@ class Preemptions:
     tuning: Tuning
     memory: Memory  # the memory for the next decision
     losses: Losses
-    ends: Ends
 
     current: Preemption | None = field(default=None, init=False)
     _jobs: Mapping[JobKey, Job] = field(default_factory=dict, init=False)
@@ -90,10 +88,6 @@ class Preemptions:
         """Returns whether a job is a victim, and one of its pods has not ended since the preemption began."""
         current = self.current
         return bool(current and key in current.victims and self.losses.uids_on_nodes(key) & current.pods)
-
-    def backoff_reason(self, job: Job) -> str | None:
-        """Returns why a victim is not admitted again yet; None if it may be, and None for other jobs."""
-        return messages.ENDING if self.is_victim(job.key) else None
 
     def admit(self, job: Job) -> None:
         """Ends the preemption of a job that is admitted."""
@@ -146,9 +140,7 @@ class Preemptions:
         if not self.current or not self.preempts(job):
             return ()
         units, nodes, begin = self.current.units, self.current.nodes, self.now + self.tuning.bound
-        reservation = Reservation(
-            job.key, units, nodes, begin, is_assumed=True, is_internal=False, ends=self.ends
-        )
+        reservation = Reservation(job.key, units, nodes, begin, is_assumed=True, is_internal=False)
         self.cluster.reservations.put_first(reservation)
         return tuple(sorted(map(display_name, self.current.victims)))
 
@@ -170,7 +162,7 @@ class Preemptions:
         )
 
     def _admitted_at(self, key: JobKey) -> datetime:
-        return self.ends.admitted_jobs[key].since
+        return self.cluster.ends.admitted_jobs[key].since
 
     def _choose_victims(
         self, job: Job, ranking: Ranking, candidates: AbstractSet[JobKey]
@@ -182,11 +174,7 @@ class Preemptions:
         allowances = self.cluster.guarantees.allowances(job)
         for unit in ranking.possible_units():
             holders = ranking.jobs_to_end(unit, removable_jobs)
-            if (
-                holders is not None
-                and holders <= removable_jobs
-                and not self.cluster.guarantees.why_kept(unit, job, allowances)
-            ):
+            if holders is not None and not self.cluster.guarantees.why_kept(unit, job, allowances):
                 holders_by_unit[unit.id] = holders - ending_jobs
         victims, remaining, needed = frozenset[JobKey](), dict(holders_by_unit), len(job.blocks)
         if len(holders_by_unit) < needed:

@@ -58,7 +58,7 @@ def causes(cluster: Cluster, ranking: Ranking, job: Job) -> Iterator[tuple[str, 
     yield from ranking.unusable_units.items()
     reservations = cluster.reservations.excluding(job)
     allowances = cluster.allowances(job, reservations)
-    for unit, cause_of_unit in ranking.unit_states:
+    for unit, cause_of_unit in ranking.unit_states.values():
         cause = (
             cause_of_unit
             or cluster.why_repelled(unit.nodes, job)

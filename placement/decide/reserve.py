@@ -142,12 +142,6 @@ class Ends:
             return End(is_late=limit - age > self._default, is_assumed=False, at=since + limit)
         return End(is_late=False, is_assumed=True, at=self._now + age) if age < self._default else None
 
-    def jobs_latest_end_first(self, nodes: Iterable[str], holders: Holders) -> tuple[JobKey, ...]:
-        """Returns the jobs on the nodes, the latest end first. Jobs whose end is unknown are left out."""
-        jobs = {key for node in nodes for key in holders.get(node, ())}
-        ends = {key: end.at for key in sorted(jobs) if (end := self.end(key))}
-        return tuple(sorted(ends, key=ends.__getitem__, reverse=True))
-
     def _trusted_limit(self, key: JobKey, limit: timedelta | None) -> timedelta | None:
         return None if key[0] in self.exceeded_limits else limit
 
@@ -163,14 +157,13 @@ class Reservation:
     begin: datetime  # when the last unit becomes free
     is_assumed: bool  # whether ``begin`` depends on a job without a time limit
     is_internal: bool  # whether only jobs of the same namespace are excluded
-    ends: Ends
     # If not None, the units are within this guarantee, and jobs of other teams may still use them.
     guarantee: Guarantee | None = None
 
-    def excludes(self, job: Job) -> bool:
+    def excludes(self, job: JobKey, end: datetime) -> bool:
         """Returns whether a job must not use the units, because it may end after the reservation begins."""
-        is_exempt = job.key == self.job or (self.is_internal and job.key[0] != self.job[0])
-        return not is_exempt and self.ends.latest_end(job) > self.begin
+        is_exempt = job == self.job or (self.is_internal and job[0] != self.job[0])
+        return not is_exempt and end > self.begin
 
 
 class Reservations(list[Reservation]):
@@ -179,9 +172,9 @@ class Reservations(list[Reservation]):
     A reservation is general, or within a guarantee. A job may have one of each.
     """
 
-    def __init__(self, guarantees: Guarantees) -> None:
+    def __init__(self, guarantees: Guarantees, ends: Ends) -> None:
         super().__init__()
-        self._guarantees = guarantees
+        self._guarantees, self._ends = guarantees, ends
         self._nodes: dict[tuple[Reservation, ...], frozenset[str]] = {}
 
     @property
@@ -220,8 +213,9 @@ class Reservations(list[Reservation]):
         If all units that the job needs are owed to its team, only reservations within the team's guarantee
         are returned.
         """
-        other_teams = self._of_other_teams(job)
-        reservations = tuple(other for other in self if other not in other_teams and other.excludes(job))
+        other_teams, end = self._of_other_teams(job), self._ends.latest_end(job)
+        others = (other for other in self if other not in other_teams)
+        reservations = tuple(other for other in others if other.excludes(job.key, end))
         if reservations and self._guarantees.covers(job):
             return tuple(reservation for reservation in reservations if reservation.guarantee)
         return reservations

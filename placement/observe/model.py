@@ -6,12 +6,12 @@ with the job's workers, and the scheduler chooses its node.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import Annotated, Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 from weakref import WeakValueDictionary
 
 from contract import keys
@@ -128,13 +128,6 @@ UNITS: Final = UnitSettings(
 )
 
 
-class _FaultSchema:
-    """Describes `Fault` to pydantic, which reads snapshots, but does not support unpacked tuples."""
-
-    def __get_pydantic_core_schema__(self, _source: object, schema_of: Callable[[object], Any]) -> Any:  # noqa: ANN401 - pydantic's
-        return schema_of(tuple[str | int, ...])
-
-
 # The maximum count of a guarantee: more units than a cluster has.
 MOST_GUARANTEED: Final = 100_000
 # The modes of a family that is switched off. YAML reads `off` without quotes as false.
@@ -144,7 +137,7 @@ JobKey = tuple[str, str]
 # For each node that has holders: the jobs, each with the number of nodes that it needs for itself.
 Holders = Mapping[str, Mapping[JobKey, int]]
 # Why an object cannot be read or compared: a key of `placement.messages.FAULTS`, and the values of its text.
-Fault = Annotated[tuple[str, *tuple[object, ...]], _FaultSchema()]
+Fault = tuple[str | int, ...]
 # Attributes of devices with their values. The key is a domain and a name, or ``driver``.
 Conditions = frozenset[tuple[str, str | int | bool]]
 

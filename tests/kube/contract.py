@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from kube.api import ApiError, ConflictError, ForbiddenError, Object, guarded_patch
+from kube.api import ApiError, ConflictError, ForbiddenError, Object
 from kube.client import KubernetesApi
 
 SECONDS = 10
@@ -154,16 +154,13 @@ class ApiContract:
 
     def test_a_guarded_patch_is_for_the_version_that_was_read(self, server: Server) -> None:
         old = server.create("one")
-        change = [{"op": "replace", "path": "/data/value", "value": "2"}]
-        new = server.api.patch(
-            f"{server.things}/one", guarded_patch(old["metadata"]["resourceVersion"], change)
-        )
+        version = old["metadata"]["resourceVersion"]
+        guard = {"op": "replace", "path": "/metadata/resourceVersion", "value": version}
+        change = {"op": "replace", "path": "/data/value", "value": "2"}
+        new = server.api.patch(f"{server.things}/one", [guard, change])
         assert new["data"] == {"value": "2"}
         with pytest.raises(ConflictError):
-            server.api.patch(
-                f"{server.things}/one",
-                guarded_patch(old["metadata"]["resourceVersion"], [{**change[0], "value": "3"}]),
-            )
+            server.api.patch(f"{server.things}/one", [guard, {**change, "value": "3"}])
         assert server.api.get(f"{server.things}/one") == new
 
     def test_an_unguarded_patch_is_for_any_version(self, server: Server) -> None:

@@ -279,17 +279,17 @@ def test_a_failure_where_terms_are_too_many_costs_nothing_the_first_time() -> No
         before = replace(memory, doubtful_nodes=dict.fromkeys(names, NOW))
         after = decide(Topology(TWO.values()), [*HIDING, *vain], NOW, memory=before)
         assert len(deleted(after)) == 4
-        assert after.memory.failures["team", "team.a"] == Failure(count, NOW, frozenset({"us-01"}))
+        assert after.memory.failures["team", "team.a"] == Failure(count, NOW)
         assert [*after.memory.failed_namespaces] == costs
         assert "n1-0" in after.memory.doubtful_nodes
         # A deletion that is tried again is not a second failure.
         again = replace(after.memory, unsettled=memory.unsettled)
         assert decide(Topology(TWO.values()), [*HIDING, *vain], NOW, memory=again).memory == again
     # It keeps its age.
-    memory = Memory(failures={("team", "team.a"): Failure(0, NOW, frozenset({"us-01"}))})
+    memory = Memory(failures={("team", "team.a"): Failure(0, NOW)})
     older = [replace(pod, created=NOW - 2 * MINUTE) for pod in workers("a", 8)]
     decision = decide(Topology(TWO.values()), [*older, *workers("b", 4)], NOW, memory=memory)
-    assert placed(decision) == {"a": "us-02 us-01"}
+    assert placed(decision) == {"a": "us-01 us-02"}
 
 
 # ---- A job's own terms about itself ------------------------------------------------------------------------

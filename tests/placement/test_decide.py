@@ -580,7 +580,7 @@ def test_a_job_whose_writes_are_refused_holds_nodes_without_using_them_no_longer
     """A tenant who changes a pod all the time once kept the nodes for half an hour."""
     half = [*ADRIFT[:2], *job("a", 4)[2:]]
     for ago, gone in ((2 * MINUTE, 2), (MINUTE, 0)):
-        refused = {("team", "team.a"): Failure(9, NOW - ago, frozenset(), "conflict")}
+        refused = {("team", "team.a"): Failure(9, NOW - ago, "conflict")}
         memory = replace(remembered(0, 2 * MINUTE), failures=refused)
         assert len(deleted(ask(ONE, half, memory))) == gone
 
@@ -607,21 +607,21 @@ def test_a_worker_that_comes_back_is_let_in_however_late() -> None:
 
 def test_what_was_deleted_is_opened_elsewhere_at_once() -> None:
     first_try = ask(SICK, ADRIFT, remembered(0, HOUR))
-    assert first_try.memory.failures["team", "team.a"] == Failure(1, NOW, frozenset({"us-01"}))
+    assert first_try.memory.failures["team", "team.a"] == Failure(1, NOW)
     # Even where the node looks well: something that cannot be seen from here kept the pods off it.
     assert placed(ask(TWO, job("a", 4), first_try.memory)) == {"a": "us-02"}
 
 
 def test_a_deletion_that_was_refused_is_tried_again_and_no_second_failure() -> None:
     memory = remembered(0, HOUR)
-    failed = Failure(1, NOW - SECOND, frozenset({"us-01"}))
+    failed = Failure(1, NOW - SECOND)
     again = ask(SICK, ADRIFT, replace(memory, failures={("team", "team.a"): failed}))
     assert len(deleted(again)) == 4
     assert again.memory.failures == {("team", "team.a"): failed}
 
 
 def test_units_of_a_failure_are_tried_again_without_others() -> None:
-    memory = Memory(failures={("team", "team.a"): Failure(1, NOW, frozenset({"us-01"}))})
+    memory = Memory(failures={("team", "team.a"): Failure(1, NOW)})
     assert placed(ask(ONE, job("a", 4), memory)) == {"a": "us-01"}
 
 
@@ -631,10 +631,10 @@ def test_units_of_a_failure_are_tried_again_without_others() -> None:
 )
 def test_a_job_that_fails_again_and_again_is_tried_less_and_less(count: int, pause: Any) -> None:
     def after(passed: Any) -> Decision:
-        failure = Failure(count, NOW - passed, frozenset({"us-01"}))
+        failure = Failure(count, NOW - passed)
         return ask(TWO, job("a", 4), Memory(failures={("team", "team.a"): failure}))
 
-    assert placed(after(pause)) == {"a": "us-02"}
+    assert placed(after(pause)) == {"a": "us-01"}
     early = after(pause - SECOND)
     assert not early.admissions
     assert waiting(early) == {
@@ -646,17 +646,17 @@ def test_a_job_that_was_evicted_is_no_started_one_though_a_worker_of_it_survived
     """It would be tried again before all others, without a pause, for as long as its author likes."""
     survivor, *others = job("a", 4, priority=1)
     evil = [admitted(pinned(survivor, SERVER_4, "us-01")), *others]
-    memory = Memory(failures={("team", "team.a"): Failure(2, NOW - SECOND, frozenset({"us-01"}))})
+    memory = Memory(failures={("team", "team.a"): Failure(2, NOW - SECOND)})
     decision = ask(TWO, [*evil, *job("b", 4)], memory)
     assert placed(decision) == {"b": "us-02"}
     assert "admitted 2 times without getting its nodes" in waiting(decision)["a"]
-    once = Memory(failures={("team", "team.a"): Failure(1, NOW - SECOND, frozenset({"us-01"}))})
+    once = Memory(failures={("team", "team.a"): Failure(1, NOW - SECOND)})
     order = [name_of(found.job.key) for found in ask(TWO, [*evil, *job("b", 4, priority=2)], once).admissions]
     assert order == ["b", "a"]
 
 
 def test_a_job_that_was_evicted_loses_its_age() -> None:
-    memory = Memory(failures={("team", "team.a"): Failure(1, NOW - SECOND, frozenset())})
+    memory = Memory(failures={("team", "team.a"): Failure(1, NOW - SECOND)})
     waits = [*job("a", 4, age=HOUR), *job("b", 4, age=MINUTE)]
     assert placed(ask(ONE, waits, memory)) == {"b": "us-01"}
 
@@ -679,11 +679,11 @@ def test_who_ends_a_job_before_it_is_given_up_pays_as_for_one_that_was() -> None
     evil = ("evil", "evil.evil")
     for ago, costs in ((MINUTE, ["evil"]), (10 * SECOND, [])):
         assert [*ask(ONE, [], remembered(0, ago, evil)).memory.failed_namespaces] == costs
-    refused = {evil: Failure(1, NOW - HOUR, frozenset(), "conflict")}
+    refused = {evil: Failure(1, NOW - HOUR, "conflict")}
     memory = replace(remembered(0, MINUTE, evil), failures=refused)
     assert ask(ONE, job("evil", 4, namespace="evil"), memory).memory.failed_namespaces
     # What was given up has paid, and who has all nodes now owes nothing.
-    memory = replace(remembered(0, HOUR), failures={("team", "team.a"): Failure(0, NOW, frozenset())})
+    memory = replace(remembered(0, HOUR), failures={("team", "team.a"): Failure(0, NOW)})
     assert not ask(ONE, [], memory).memory.failed_namespaces
     assert not ask(ONE, bound(job("a", 4), ONE), remembered(3, HOUR)).memory.failed_namespaces
 
@@ -698,9 +698,9 @@ def test_a_jobs_priority_is_the_lowest_of_its_workers() -> None:
 
 def test_failures_are_forgotten_when_the_job_is_whole_or_long_gone() -> None:
     failures = {
-        ("team", "team.a"): Failure(3, NOW - MINUTE, frozenset()),
-        ("team", "team.gone"): Failure(3, NOW - HOUR, frozenset()),
-        ("team", "team.c"): Failure(3, NOW - MINUTE, frozenset()),
+        ("team", "team.a"): Failure(3, NOW - MINUTE),
+        ("team", "team.gone"): Failure(3, NOW - HOUR),
+        ("team", "team.c"): Failure(3, NOW - MINUTE),
     }
     decision = ask(ONE, bound(job("a", 4), ONE), Memory(failures=failures))
     assert decision.memory.failures.keys() == {("team", "team.c")}

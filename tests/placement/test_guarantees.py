@@ -9,7 +9,7 @@ import pytest
 
 from contract.keys import HOSTNAME, SERVER_2, SERVER_4
 from placement.decide.guarantee import Guarantees
-from placement.decide.plan import Decision, Failure, Memory, Tuning
+from placement.decide.plan import Decision, Memory, Tuning
 from placement.decide.topology import Topology
 from placement.messages import Reason
 from placement.observe.model import UNITS, Demand, Guarantee, Node, Pod, UnitKind, UnitSettings, units_of
@@ -77,21 +77,6 @@ def test_teams_take_what_is_free_of_guarantees_that_are_not_met_yet() -> None:
     others = running("other", *(f"n{server}-{place}" for server in (1, 2) for place in range(4)))
     decision = ask(others, job("own", 4, **VISION), guarantees=both)
     assert set(placed(decision)) == {"vision-a/own"}
-
-
-def test_the_units_that_one_job_avoids_are_no_limit_for_the_next_one() -> None:
-    zone = {
-        f"n{server}-{place}": {"zone": "a"}
-        for server, place in ((1, 0), (1, 1), (1, 2), (1, 3), (3, 0), (3, 1))
-    }
-    nodes = {name: replace(node, labels=node.labels | zone.get(name, {})) for name, node in THREE.items()}
-    inside = replace(DEMAND, selector={**DEMAND.selector, "zone": "a"})
-    avoids = Failure(1, NOW - 5 * MINUTE, frozenset({"us-01-a", "us-01-b"}))
-    first = job("first", 4, config=2, age=2 * HOUR, demand=inside)
-    second = job("second", 4, config=2, age=2 * MINUTE, demand=inside, namespace="b")
-    memory = Memory(failures={("team", "team.first"): avoids})
-    decision = ask(first, second, nodes=nodes, memory=memory)
-    assert placed(decision) == {"b/second": "us-01-a us-01-b"}
 
 
 def test_a_job_of_one_node_opens_no_unit_that_is_kept_but_shares_one_in_use() -> None:
@@ -180,8 +165,7 @@ def test_blocks_of_a_shared_rack_need_as_many_racks_as_they_fill() -> None:
 
 
 def test_a_unit_of_a_failed_admission_is_the_last_that_a_team_gets() -> None:
-    failure = Failure(1, NOW - 59 * MINUTE, frozenset({"us-01"}))
-    memory = Memory(failures={("vision-a", "vision-a.own"): failure})
+    memory = Memory(doubtful_nodes={f"n1-{place}": NOW - 59 * MINUTE for place in range(4)})
     assert placed(ask(job("own", 4, **VISION), memory=memory)) == {"vision-a/own": "us-02"}
 
 

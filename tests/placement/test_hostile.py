@@ -126,8 +126,7 @@ class Tenant:
         keys = (("team", "team.a"), ("evil", "evil.b"), ("evil", "pod/b-0"))
         ats = (NOW, NOW - MINUTE, NOW - HOUR, NOW - 2 * HOUR)
         failures = {
-            key: Failure(self.one(1, 2, 50), self.one(*ats), frozenset({"us-01"}), self.one("", "no"))
-            for key in self.some(keys)
+            key: Failure(self.one(1, 2, 50), self.one(*ats), self.one("", "no")) for key in self.some(keys)
         }
         reserved = {key: self.one(*ats) for key in self.some(keys)}
         return Memory(

@@ -264,7 +264,7 @@ def test_once_a_pod_of_a_job_was_refused_the_many_others_are_not_tried(
     assert 1 <= len(patched) < 100
 
 
-def test_a_conflict_is_a_refusal_and_the_next_job_has_the_units_in_the_same_pass(
+def test_a_conflict_is_a_refusal_and_the_next_job_has_the_units_in_the_next_pass(
     api: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its author decides how often its Pods change: the job waits for that, and no other user."""
@@ -282,6 +282,7 @@ def test_a_conflict_is_a_refusal_and_the_next_job_has_the_units_in_the_same_pass
         pod["metadata"]["creationTimestamp"] = "2026-11-21T11:59:01Z"
     program = Program(api)
     monkeypatch.setattr(api, "patch", conflict)
+    assert program.run() == 0.0
     program.run()
     assert {gates for _, gates in state(api, "b-").values()} == {0}
     program.run()

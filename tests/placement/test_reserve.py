@@ -379,7 +379,8 @@ def test_pods_that_are_being_deleted_still_exceed_the_limit_of_their_job() -> No
     ending = [replace(pod, deleting=True) for pod in there]
     second = ask(ending, memory=first.memory, now=NOW + SECOND)
     assert second.memory.admitted_jobs == first.memory.admitted_jobs
-    assert second.ends.end(("evil", "evil.r1")) == End(is_late=False, is_assumed=False, at=NOW + MINUTE)
+    end = End(is_late=False, is_assumed=False, at=NOW + MINUTE)
+    assert second.cluster.ends.end(("evil", "evil.r1")) == end
     late = ask(ending, memory=second.memory, now=NOW + 3 * MINUTE + SECOND)
     assert "evil" in late.memory.exceeded_limits
     assert not ask(memory=late.memory, now=NOW + HOUR).memory.admitted_jobs

@@ -222,7 +222,7 @@ def test_devices_that_no_plugin_of_a_node_offers_hold_nothing_of_it() -> None:
 
 
 def refused(count: int, ago: timedelta, job: tuple[str, str] = ("evil", "evil.evil")) -> Memory:
-    return Memory(failures={job: Failure(count, NOW - ago, frozenset(), "quota-police says no")})
+    return Memory(failures={job: Failure(count, NOW - ago, "quota-police says no")})
 
 
 def test_a_job_whose_writes_are_refused_pauses_longer_each_time_and_holds_nothing_meanwhile() -> None:
