@@ -40,9 +40,9 @@ def main() -> None:
 @main.command()
 @cluster_options
 def issue(**options: Any) -> None:  # noqa: ANN401 - click passes what options.py names
-    """Create the certificates that are missing, in one pass.
+    """Create missing certificates and replace those that are due, in one pass.
 
-    Valid certificates are kept. A webhook configuration that does not exist yet is not an error.
+    The caBundles are patched, too. A webhook configuration that does not exist yet is not an error.
     """
     with _errors():
         _report(rotator(_step, **options).run())
@@ -54,7 +54,7 @@ def issue(**options: Any) -> None:  # noqa: ANN401 - click passes what options.p
     "--force",
     type=click.Choice(("leaf", "ca")),
     multiple=True,
-    help="Replace this certificate, even if it is valid.",
+    help="Replace this certificate, even if it is valid; repeatable.",
 )
 @click.option("--wait", default=0.0, help="Seconds to wait for the rotation to complete.")
 def rotate(force: tuple[str, ...], wait: float, **options: Any) -> None:  # noqa: ANN401 - as above
@@ -105,7 +105,7 @@ def show_status(**options: Any) -> None:  # noqa: ANN401 - as above
     "--interval-seconds",
     type=click.FloatRange(0.1),
     default=30.0,
-    help="The approximate time between checks.",
+    help="The approximate time between passes.",
 )
 @option("--metrics-host", default="0.0.0.0", help="Address of the metrics port.")  # noqa: S104 - a pod's own
 @option("--metrics-port", type=click.IntRange(0, 65535), default=9090, help="Metrics port; 0 for no metrics.")
@@ -113,8 +113,8 @@ def show_status(**options: Any) -> None:  # noqa: ANN401 - as above
 def run(**options: Any) -> None:  # noqa: ANN401 - as above
     """Renew the certificates when they are due, until SIGTERM.
 
-    Several replicas may run: every write names the version that was read, and after a conflict the replica
-    reads again.
+    Several replicas can run at the same time. A write fails if the object has changed since the replica read
+    it, and the replica then reads again.
     """
     # Only this command needs prometheus_client.
     from certs.metrics import Metrics  # noqa: PLC0415

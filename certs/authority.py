@@ -1,4 +1,4 @@
-"""Creates and reads X.509 certificates: an authority and the serving certificates that it issues.
+"""Creates X.509 certificates of authorities and servers, and reads certificates of any issuer.
 
 This module reads no clock and no files. Lifetimes begin at the parameter ``now``, which has a time zone.
 ``cryptography`` takes keys and serial numbers from the operating system's random generator.
@@ -32,7 +32,7 @@ class CertificateError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The certificate and key of an authority or a server. Pairs with equal certificates are equal."""
+    """The certificate and key of an authority or a server. Pairs with equal certificate chains are equal."""
 
     certificate: x509.Certificate
     key: CertificateIssuerPrivateKeyTypes = field(compare=False)  # the private key of the certificate
@@ -40,7 +40,7 @@ class Pair:
     intermediates: tuple[x509.Certificate, ...] = ()
 
     def certificate_pem(self) -> bytes:
-        """Returns the certificate as PEM."""
+        """Returns the certificate as PEM, without the intermediates."""
         return self.certificate.public_bytes(serialization.Encoding.PEM)
 
     def key_pem(self) -> bytes:
@@ -62,10 +62,10 @@ def new_authority(now: datetime, lifetime: timedelta) -> Pair:
 
 
 def issue(authority: Pair, now: datetime, lifetime: timedelta, names: Sequence[str]) -> Pair:
-    """Returns a new serving certificate, signed by an authority that is valid now.
+    """Returns a new serving certificate and its key. ``authority`` signs it, and must be valid now.
 
     The certificate ends with its authority at the latest. The names are DNS names and IP addresses, v4 or v6.
-    The first name that is short enough is also the common name, which only people read.
+    The common name, which only people read, is the first name that is short enough, or ``webhook``.
 
     Raises:
         CertificateError: A name is empty or malformed.
@@ -80,7 +80,7 @@ def issue(authority: Pair, now: datetime, lifetime: timedelta, names: Sequence[s
 
 
 def load(certificate_pem: bytes, key_pem: bytes, *, can_sign: bool = False) -> Pair:
-    """Returns the pair of a certificate, which may have any issuer, and its key.
+    """Returns the pair of a certificate, of any issuer, and the certificate's private key.
 
     Args:
         certificate_pem: The certificate, followed by its intermediate authorities.
@@ -113,7 +113,7 @@ def is_signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> 
 
 
 def is_in_time(certificate: x509.Certificate, now: datetime) -> bool:
-    """Returns whether a certificate has begun and has not ended."""
+    """Returns whether the validity of a certificate has begun and has not ended."""
     return certificate.not_valid_before_utc <= now < certificate.not_valid_after_utc
 
 
@@ -123,7 +123,7 @@ def validity_text(certificate: x509.Certificate) -> str:
 
 
 def is_authority(certificate: x509.Certificate) -> bool:
-    """Returns whether a certificate may sign other certificates."""
+    """Returns whether the basic constraints of a certificate make it a CA."""
     try:
         return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
     except x509.ExtensionNotFound:
@@ -131,13 +131,13 @@ def is_authority(certificate: x509.Certificate) -> bool:
 
 
 def missing_names(leaf: x509.Certificate, wanted_names: Iterable[str]) -> list[str]:
-    """Returns the wanted DNS names and IP addresses that a leaf does not have."""
+    """Returns the wanted DNS names and IP addresses that a leaf does not list. A wildcard matches nothing."""
     names = _names_of(leaf)
     return [name for name in wanted_names if _general_name(name) not in names]
 
 
 def has_name(leaf: x509.Certificate, name: str) -> bool:
-    """Returns whether a leaf is valid for a DNS name. A ``*`` in the leaf matches the first label."""
+    """Returns whether a leaf lists a DNS name, or the name with ``*`` as its first label."""
     return not _names_of(leaf).isdisjoint(map(_general_name, (name, f"*.{name.partition('.')[2]}")))
 
 

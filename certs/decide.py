@@ -9,11 +9,12 @@ An authority is replaced in this order. Each step begins when the previous step 
 2. Every caBundle and the serving Secret's ``ca.crt`` get the bundle.
 3. A settling time later every API server has seen the bundle. A leaf of the new authority is stored.
 4. A settling time later every kubelet has written the leaf into its pods, and no reachable replica still
-   serves a leaf of the old authority. The old authority is removed from the bundle and the caBundles.
+   serves a leaf of the old authority. The old authority is removed from the bundle, then from every caBundle
+   and from the serving Secret's ``ca.crt``.
 
-A provided certificate is in a Secret that is only read. While the certificate can be served, it is "a leaf of
-the new authority", and the authorities in the Secret's ``ca.crt`` are "the new authority". When the Secret is
-deleted, this program's own authority is the new authority. So a change of issuer is such a replacement, too.
+A provided certificate is in a Secret that this program never writes. While the certificate can be served, it
+is "a leaf of the new authority", and the authorities in the Secret's ``ca.crt`` are "the new authority".
+Otherwise, the new authority is this program's own. So a change of issuer is such a replacement, too.
 """
 
 from collections.abc import Callable
@@ -59,7 +60,7 @@ class NextStep:
     # For `Action.NEW_AUTHORITY`, the old authorities that stay trusted; for `Action.BUNDLE`, all trusted
     # authorities.
     bundle: Bundle = frozenset()
-    until: datetime | None = None  # for KEEP and WAIT, the time of the next step if nothing changes
+    until: datetime | None = None  # for KEEP and WAIT, when to decide again if nothing changes
     calls_fail: bool = False  # whether calls from the API server fail, or may fail, until the step is done
 
 
@@ -84,7 +85,7 @@ def _no_authority(inputs: Inputs) -> NextStep | None:
         trusted = secret.bundle
     else:
         why = messages.no_ca(secret.problem)
-        # The key is lost, perhaps with the Secrets. Replicas still serve their mounted leaves. Until these
+        # The key is lost, perhaps with the Secrets. Replicas can still serve mounted leaves. Until these
         # leaves are replaced, all authorities that are trusted now stay trusted.
         trusted = secret.bundle | inputs.serving.bundle
         trusted = trusted.union(*(bundle for hook in inputs.hooks for bundle in hook.bundles))
@@ -108,13 +109,13 @@ def _wrong_bundle(inputs: Inputs) -> NextStep | None:
         return None
     why = messages.BUNDLE_LACKS_CA
     if inputs.anchors <= inputs.bundle:
-        why = messages.BUNDLE_HAS_OLD_CA
+        why = messages.BUNDLE_HAS_INVALID_CA
     calls_fail = bool(why_refused(inputs.serving, inputs.bundle, inputs.now))
     return NextStep(Action.BUNDLE, why, trusted, calls_fail=calls_fail)
 
 
 def _lost_trust(inputs: Inputs) -> NextStep | None:
-    """Returns a step that restarts the settling time if a caBundle has lost an authority that it needs."""
+    """Returns a step that restarts the settling time if a caBundle lacks an authority of the wanted leaf."""
     if inputs.has_wanted_issuer or inputs.authority.noted_time is None:
         return None
     if all(inputs.anchors <= bundle for hook in inputs.hooks for bundle in hook.bundles):

@@ -14,16 +14,16 @@ DEFAULT_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 
 def make(directory: Path, hosts: Sequence[str], now: datetime) -> datetime:
-    """Creates ``ca.crt``, ``tls.crt`` and ``tls.key`` for hosts in a directory, which is created if missing.
+    """Creates ``ca.crt``, ``tls.crt`` and ``tls.key`` in a directory, which is created if it is missing.
 
     The authority's key is not stored. So a client that trusts ``ca.crt`` trusts only one certificate, and a
     stolen directory cannot sign another certificate.
 
     Returns:
-        The end of the certificates' validity.
+        The time at which both certificates end.
 
     Raises:
-        CertificateError: A host is malformed.
+        CertificateError: A host is empty or malformed.
         OSError: The directory cannot be written.
     """
     signer = authority.new_authority(now, LIFETIME)

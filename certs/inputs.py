@@ -29,15 +29,15 @@ class Wanted:
 
     @property
     def min_remaining_life(self) -> timedelta:
-        """The minimum remaining life of a served leaf: enough for a replacement and late passes."""
+        """The minimum lifetime of a leaf, and minimum remaining life of a provided leaf that is served."""
         return 12 * self.settle
 
     def __post_init__(self) -> None:
         """Checks that a rotation fits into the lifetimes.
 
         Raises:
-            ValueError: A leaf would outlive its authority; or a third of its lifetime, from its renewal to
-                its end, is shorter than four settling times.
+            ValueError: A leaf would outlive its authority; or a third of the leaf's lifetime, from renewal to
+                end, is shorter than four settling times.
         """
         if self.leaf_lifetime > self.authority_lifetime:
             raise ValueError(messages.outlives(self.leaf_lifetime, self.authority_lifetime))
@@ -53,7 +53,7 @@ class Inputs:
     # that clients should trust.
     authority: PairSecret
     serving: PairSecret  # the Secret that serving pods mount
-    provided: PairSecret  # the Secret with a provided certificate, which is only read
+    provided: PairSecret  # the Secret with a provided certificate, which this program never writes
     hooks: tuple[Hook, ...]  # the webhook configurations
     wanted: Wanted  # the certificates that the settings describe
     now: datetime
@@ -65,7 +65,7 @@ class Inputs:
 
     @property
     def signer(self) -> Pair:
-        """The signing authority. It exists in all functions that `decide` calls after the first function."""
+        """The signing authority; raises `LookupError` if there is none, which `decide` checks first."""
         if self.authority.pair is None:
             raise LookupError("there is no authority")
         return self.authority.pair
@@ -77,7 +77,7 @@ class Inputs:
 
     @property
     def why_not_served(self) -> str:
-        """Why the provided certificate is not served; empty if it is served, or does not exist."""
+        """Why the provided certificate cannot be served; empty if it can be served, or does not exist."""
         pair = self.provided.pair
         if pair is None:
             return self.provided.problem if self.provided.raw is not None else ""
@@ -94,7 +94,7 @@ class Inputs:
 
     @property
     def serves_provided(self) -> bool:
-        """Whether a provided certificate is served."""
+        """Whether the wanted leaf is the provided certificate: it exists and can be served."""
         return self.provided.pair is not None and not self.why_not_served
 
     @property
@@ -106,7 +106,7 @@ class Inputs:
 
     @property
     def has_wanted_issuer(self) -> bool:
-        """Whether the stored leaf is the provided leaf or, if that is not served, the signing authority's."""
+        """Whether the stored leaf is the provided leaf or, if that cannot be served, signed by `signer`."""
         if self.serves_provided:
             return self.serving.pair == self.provided.pair
         leaf = self.serving.certificate
@@ -119,7 +119,7 @@ class Inputs:
 
     @property
     def notes(self) -> list[str]:
-        """Notes without full stops: missing webhook configurations, and why a provided leaf is not served."""
+        """Notes without full stops: missing webhook configurations; why a provided leaf cannot be served."""
         notes = [*map(messages.no_hook, self.missing_hooks)]
         return notes + [messages.not_served(why) for why in [self.why_not_served] if why]
 
@@ -134,27 +134,30 @@ def renewal_time(certificate: x509.Certificate) -> datetime:
     return begin + (end - begin) * 2 / 3
 
 
-def why_refused(serving: PairSecret, bundle: Bundle, now: datetime) -> str:
-    """Returns why a client that trusts ``bundle`` refuses a Secret's leaf; empty if the client accepts it."""
-    if serving.pair is None:
-        return serving.problem
-    leaf = serving.pair.certificate
+def why_refused(secret: PairSecret, bundle: Bundle, now: datetime) -> str:
+    """Returns why a client that trusts ``bundle`` refuses a Secret's leaf, whose names are not checked.
+
+    The text is empty if the client accepts the leaf.
+    """
+    if secret.pair is None:
+        return secret.problem
+    leaf = secret.pair.certificate
     if not is_in_time(leaf, now):
         return messages.not_valid(validity_text(leaf))
-    if not is_verified_by(leaf, serving.pair.intermediates, bundle, now):
+    if not is_verified_by(leaf, secret.pair.intermediates, bundle, now):
         return messages.NOT_SIGNED
     return ""
 
 
 def serving_end(leaf: x509.Certificate, wanted: Wanted) -> datetime:
-    """Returns when a provided leaf is no longer served; the rest of its life suffices for a replacement."""
+    """Returns the time until which a provided leaf is served. The rest of its life is for its replacement."""
     return leaf.not_valid_after_utc - wanted.min_remaining_life
 
 
 def is_verified_by(
     leaf: x509.Certificate, intermediates: Iterable[x509.Certificate], bundle: Bundle, now: datetime
 ) -> bool:
-    """Returns whether an authority of ``bundle`` signed the leaf, directly or through intermediates."""
+    """Returns whether a valid authority of ``bundle`` signed the leaf, directly or by valid intermediates."""
     unused = [ca for ca in intermediates if is_valid_authority(ca, now)]
     roots = valid_authorities(bundle, now)
     chain_ends = [leaf]
@@ -173,5 +176,5 @@ def valid_authorities(bundle: Bundle, now: datetime) -> Bundle:
 
 
 def is_valid_authority(ca: x509.Certificate, now: datetime) -> bool:
-    """Returns whether a certificate is a valid authority now."""
+    """Returns whether a certificate is a CA, has begun and has not ended."""
     return is_authority(ca) and is_in_time(ca, now)

@@ -1,7 +1,7 @@
 """The texts that the certificate program shows to people.
 
-A text with values is a function, mostly the ``format`` of a template. The kinds of step
-(`certs.decide.Action`) are the codes: the log, ``status`` and the metric ``steps`` have them, and
+A text with values is a function, mostly the ``format`` of a template. The code of a reason is the kind of its
+step (`certs.decide.Action`). The log, ``status`` and the metric ``steps`` have the codes, and
 docs/reference.md lists them.
 """
 
@@ -17,14 +17,14 @@ NOT_A_CA: Final = "the certificate in the authority's Secret is not a CA"
 NEW_CA_REQUESTED: Final = "a new authority was requested"
 NEW_LEAF_REQUESTED: Final = "a new leaf was requested"
 BUNDLE_LACKS_CA: Final = "the bundle lacks the authority of the leaf that is to be served"
-BUNDLE_HAS_OLD_CA: Final = "a certificate in the bundle has expired, or is not a CA"
-TRUST_LOST: Final = "a caBundle no longer holds the new authority"
+BUNDLE_HAS_INVALID_CA: Final = "a certificate in the bundle is not valid now, or is not a CA"
+TRUST_LOST: Final = "a caBundle does not hold the new authority"
 NOT_PUBLISHED: Final = "ca.crt of the serving Secret is not the bundle"
 IN_EVERY_BUNDLE: Final = "every caBundle holds the new authority"
 TRUSTED: Final = "the new authority is trusted everywhere"
-NOT_TRUSTED_YET: Final = "API servers do not trust the new authority yet"
+NOT_TRUSTED_YET: Final = "some API servers may not trust the new authority yet"
 PODS_RECEIVE_LEAF: Final = "pods are receiving the new authority's leaf"
-EVERY_REPLICA: Final = "every replica serves the new authority's leaf"
+EVERY_REPLICA: Final = "every replica that answers serves the new authority's leaf"
 NOTHING_TO_DO: Final = "nothing to do"
 ca_not_valid: Final = "the authority is only {}".format
 no_ca: Final = "no authority can sign: {}".format
@@ -39,7 +39,7 @@ valid: Final = f"valid from {_TIME} to {_TIME}".format
 
 # ---- Why a Secret cannot be used ---------------------------------------------------------------------------
 
-MISSING: Final = "it does not exist"
+MISSING: Final = "the Secret does not exist"
 OTHER_KEY: Final = "its private key does not belong to its certificate"
 WRONG_KEY: Final = "its private key is not ECDSA on P-256"
 NO_CA_FILE: Final = "its ca.crt is missing or cannot be read"

@@ -22,7 +22,7 @@ class Metrics:
         )
         self._bundle = Gauge(
             "trusted_authorities",
-            "Authorities in the bundle; more than one while an authority is being replaced.",
+            "Authorities in the bundle; more while an authority is being replaced.",
             **options,
         )
         self._missing = Gauge(
@@ -32,7 +32,7 @@ class Metrics:
         )
         self._provided = Gauge(
             "provided_certificate",
-            "1 while a provided certificate is served; 0 while this program's own certificate is served.",
+            "1 while the certificate to serve is a provided one; 0 while it is this program's own.",
             **options,
         )
         self._refused = Gauge(
@@ -50,7 +50,7 @@ class Metrics:
             self._passes.labels(result)
 
     def count_success(self, result: PassResult, now: datetime) -> None:
-        """Counts a pass that succeeded."""
+        """Counts a pass that succeeded, and sets the gauges to the state after the pass."""
         self._passes.labels("changed" if result.steps else "kept").inc()
         for step in result.steps:
             self._steps.labels(step.action.value.replace(" ", "-")).inc()

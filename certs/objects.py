@@ -31,9 +31,9 @@ class PairSecret:
     name: str  # the Secret's name
     raw: Object | None  # the Secret as read; None if it does not exist
     pair: Pair | None  # the certificate with its key; None if they are missing or cannot be read
-    problem: str  # why the pair is None
+    problem: str  # why the pair is None; empty if there is a pair
     bundle: Bundle  # the authorities in its ``ca.crt``
-    # The time in an annotation, `TRUSTED_SINCE` or `STORED_AT` of `contract.keys`.
+    # The time in an annotation, `TRUSTED_SINCE` or `STORED_AT` of `contract.keys`; None without a pair.
     noted_time: datetime | None = None
 
     @property
@@ -70,7 +70,7 @@ def webhook_configuration_path(kind: str, name: str) -> str:
 
 
 def read_secret(name: str, raw: Object | None, annotation: str, *, can_sign: bool = False) -> PairSecret:
-    """Reads a Secret, which may be invalid, and for a valid pair the time in ``annotation``; see `load`."""
+    """Reads a Secret, which may be invalid. Only a valid pair has the time in ``annotation``; see `load`."""
     if raw is None:
         return PairSecret(name, None, None, messages.MISSING, frozenset())
     bundle = read_bundle(file_of(raw, "ca.crt"))
@@ -104,7 +104,7 @@ def bundle_pem(bundle: Iterable[x509.Certificate]) -> bytes:
 
 
 def file_of(raw: Object, key: str) -> bytes:
-    """Returns a file of a Secret; empty if the Secret does not have the file."""
+    """Returns a file of a Secret; empty if the file is missing, or is not Base64."""
     return _decode((raw.get("data") or {}).get(key) or "")
 
 

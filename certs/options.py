@@ -1,4 +1,4 @@
-"""The options of commands that use a cluster. Each option has an environment variable of the same name."""
+"""The options of commands that use a cluster. ``--secret`` has ``ULTRASERVER_CERTS_SECRET``."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -31,19 +31,21 @@ _OPTIONS = (
     option(
         "--provided-secret",
         default="ultraserver-webhook-provided",
-        help="A Secret with a certificate from another issuer, which is served while the Secret exists.",
+        help="A Secret whose certificate, from another issuer, is served while it is usable.",
     ),
     option("--mutating", multiple=True, help="A MutatingWebhookConfiguration to patch; repeatable."),
     option("--validating", multiple=True, help="A ValidatingWebhookConfiguration to patch; repeatable."),
     option("--cluster-domain", default="cluster.local", help="The cluster's DNS domain."),
-    option("--name", "names", multiple=True, help="Another DNS name or IP address; repeatable."),
+    option(
+        "--name", "names", multiple=True, help="A further DNS name or IP address of the leaf; repeatable."
+    ),
     option("--leaf-days", type=float, default=90.0, help="Lifetime of a serving certificate."),
     option("--ca-days", type=float, default=1825.0, help="Lifetime of an authority."),
     option(
         "--settle-seconds",
         type=float,
         default=300.0,
-        help="Maximum time until a changed Secret reaches the pods that mount it.",
+        help="Maximum time until a changed certificate reaches all API servers and pods.",
     ),
 )
 

@@ -21,11 +21,11 @@ class PassRunner:
 
     rotator: Rotator  # runs a pass
     metrics: Metrics  # the metrics of all passes
-    interval: float  # the seconds between passes, which is about the longest time that a wrong caBundle lasts
+    interval: float  # the seconds between passes: a wrong caBundle is corrected after about this time
     _last_text: str = field(default="", init=False)
 
     def __call__(self) -> float:
-        """Runs a pass; returns the seconds until the next pass."""
+        """Runs a pass; returns the seconds until the next pass, also if the pass failed."""
         try:
             result = self.rotator.run()
         except (ApiError, CertificateError) as error:

@@ -17,7 +17,8 @@ from kube.api import ApiError, ConflictError
 from kube.rest import RestApi
 
 MAX_STEPS = 40
-"""The maximum number of steps of a pass. A rotation has eight: after 40, another program undoes the steps."""
+"""The maximum number of steps and conflicts in a pass. A rotation has eight steps: after 40, another program
+probably undoes the steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class Target:
     service: str  # the Service that the API server calls
     secret: str  # the Secret that serving pods mount
     authority_secret: str  # the Secret with the authority's key, which serving pods do not mount
-    provided_secret: str  # the Secret with a provided certificate, which is served while it exists
+    provided_secret: str  # the Secret with a provided certificate, which is served while it is usable
     # Webhook configurations, as kind (``mutating`` or ``validating``) and name.
     hooks: tuple[tuple[str, str], ...] = ()
 
@@ -57,8 +58,9 @@ class Rotator:
     def read(self, forced_certificates: Bundle = frozenset()) -> Inputs:
         """Returns the stored objects.
 
-        The authority is read last, so it is at least as new as the webhook configurations. Their patches test
-        the resourceVersion. So a rotator with an old authority cannot overwrite a newer caBundle.
+        The authority is read last, so it is at least as new as the webhook configurations. The patch of a
+        webhook configuration fails if the configuration has changed since it was read. So a rotator with an
+        old authority cannot overwrite a newer caBundle.
         """
         target = self.target
         hooks = tuple(
@@ -71,14 +73,14 @@ class Rotator:
         return Inputs(authority, serving, provided, hooks, self.wanted, self.clock(), forced_certificates)
 
     def next_step(self, stored: Inputs) -> NextStep:
-        """Returns the next step. Before a step that removes an authority, reads the leaves of replicas."""
+        """Returns the next step. Before an authority is removed, decides again with the replicas' leaves."""
         decision = decide(stored)
         if decision.action is Action.BUNDLE and stored.bundle > decision.bundle:
             decision = decide(replace(stored, replica_leaves=self.replica_leaves()))
         return decision
 
     def replica_leaves(self) -> dict[str, Certificate]:
-        """Returns the certificate that each replica serves, by address."""
+        """Returns the leaf that each replica serves, by address; without replicas that do not answer."""
         slices = self.api.get(objects.endpoint_slices_path(self.target.namespace, self.target.service))
         return served_leaves(addresses(slices))
 
@@ -86,7 +88,7 @@ class Rotator:
         """Runs one pass; on request replaces the authority or the serving certificate, even if it is valid.
 
         Raises:
-            ApiError: A step failed. The steps before it are done, and the next pass continues.
+            ApiError: A step or a read failed, or there are too many steps. The next pass continues.
             CertificateError: A wanted certificate cannot be created.
         """
         stored = self.read()

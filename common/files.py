@@ -14,7 +14,7 @@ def files_of(path: Path, *, recursive: bool = False) -> list[Path]:
     return sorted(file for file in files if file.suffix in {".yaml", ".yml", ".json"} and not file.is_dir())
 
 
-def read_text(path: Path, given_path: Path) -> tuple[str, bytes]:
+def read_named(path: Path, given_path: Path) -> tuple[str, bytes]:
     """Returns a file's name for messages, and its `content`. The path ``-`` is standard input."""
     if str(path) == "-":
         return "<stdin>", sys.stdin.buffer.read()
@@ -22,9 +22,10 @@ def read_text(path: Path, given_path: Path) -> tuple[str, bytes]:
 
 
 def content(path: Path, given_path: Path, max_bytes: int = -1) -> bytes:
-    """Returns at most ``max_bytes`` of a file. ``given_path`` is what the user gave: the file or its folder.
+    """Returns the first ``max_bytes`` of a file (-1 for all). The user gave ``given_path``: it or its folder.
 
-    Only a path below ``/dev`` that the user gave may be a pipe, such as the pipes that a shell creates.
+    Only a path below ``/dev`` that the user gave may be a pipe, such as the pipes that a shell creates. Any
+    other path that is not a regular file raises an `OSError`.
     """
     if path != given_path or not path.is_relative_to("/dev"):
         require_regular_file(path, given_path if given_path.is_dir() else given_path.parent)

@@ -20,7 +20,7 @@ def as_xml(name: str, cases: Sequence[Element]) -> str:
     root, suite = Element("testsuites"), Element("testsuite", name=name, tests=str(len(cases)))
     root.append(suite)
     suite.extend(cases)
-    for count, element in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
-        suite.set(count, str(len(suite.findall(f"testcase/{element}"))))
+    for attribute, element in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+        suite.set(attribute, str(len(suite.findall(f"testcase/{element}"))))
     indent(root)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(root, encoding="unicode")}\n'

@@ -21,7 +21,7 @@ _SUFFIXES: Final = {
 
 
 MAX_SECONDS: Final = 10 * 365 * 86400
-"""The maximum of a duration: ten years."""
+"""Ten years. A duration must be shorter."""
 
 _DURATION: Final = re.compile(r"(?:(\d{1,4})d)?(?:(\d{1,5})h)?(?:(\d{1,7})m)?(?:(\d{1,9})s)?", re.ASCII)
 
@@ -45,7 +45,7 @@ def _thousandths(text: str) -> int:
 
 
 def seconds(text: object) -> int | None:
-    """Returns the seconds of a duration such as ``30m``, ``4h``, ``1d12h`` or ``90s``; else None."""
+    """Returns the seconds of a duration such as ``4h`` or ``1d12h``; None if invalid, zero or too long."""
     parts = _DURATION.fullmatch(text) if isinstance(text, str) else None
     if parts is None:
         return None
@@ -93,8 +93,8 @@ def requests(spec: dict[str, Any], status: dict[str, Any] | None = None) -> dict
     return total
 
 
-def _requested(owner: dict[str, Any]) -> dict[str, int]:
-    resources = owner.get("resources")
+def _requested(part: dict[str, Any]) -> dict[str, int]:
+    resources = part.get("resources")
     if not isinstance(resources, dict):
         return {}
     # The API server stores a limit without a request as the request, too.
@@ -128,12 +128,12 @@ def _read_actual(status: dict[str, Any]) -> dict[str, _Actual]:
     return actual
 
 
-def _usage(owner: dict[str, Any], actual: _Actual | None) -> dict[str, int]:
+def _usage(part: dict[str, Any], actual: _Actual | None) -> dict[str, int]:
     """Returns the usage of a container or pod: for each resource, the larger of request and actual amount."""
     actual_requests, is_infeasible = actual or ({}, False)
     if is_infeasible:
         return dict(actual_requests)
-    usage = _requested(owner)
+    usage = _requested(part)
     if actual_requests:
         _raise_to(usage, actual_requests)
     return usage

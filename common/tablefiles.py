@@ -1,4 +1,4 @@
-"""The files of a rule table: one file, or those of a directory, such as a mounted ConfigMap."""
+"""Finds, reads and merges the files of a rule table: one file, or those of a directory."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
@@ -36,7 +36,7 @@ def packaged_texts(profile: str = "default") -> Mapping[str, bytes]:
 
 
 def table_files(path: Path) -> Sequence[Path]:
-    """Returns the file, or the directory's files that end in ``.yaml`` or ``.yml``, sorted by name."""
+    """Returns the file, or the table files of a directory in the order of `table_file_names`."""
     if not path.is_dir():
         return [path]
     return [path / name for name in table_file_names(file.name for file in path.iterdir())]
@@ -53,7 +53,7 @@ def table_file_names(names: Iterable[str]) -> Sequence[str]:
 def read_texts(path: Path) -> Sequence[tuple[str, bytes]]:
     """Returns the name and the first `MOST_BYTES` + 1 bytes of each file of a table.
 
-    All files of a mounted ConfigMap are read from one version: its link is followed once.
+    All files of a mounted ConfigMap are read from one version: the ConfigMap's link is followed once.
 
     Raises:
         OSError: A file cannot be read; see `common.files.content`.

@@ -64,7 +64,7 @@ def count_text(number: int, noun: str) -> str:
 
 
 def fold(text: str, first: str = "") -> str:
-    """Returns a text in lines of at most `WIDTH`. The first begins with ``first``, others are indented."""
+    """Returns a text in lines of at most `WIDTH`. The first begins with ``first``; the rest are indented."""
     return fill(
         text,
         WIDTH,
@@ -77,7 +77,7 @@ def fold(text: str, first: str = "") -> str:
 
 @lru_cache(maxsize=4096)
 def nearest(word: str, known_names: tuple[str, ...]) -> str | None:
-    """Returns the known name that differs only in case, letter order, or one or two letters; else None."""
+    """Returns the known name that differs in case or letter order, else a similar name, else None."""
     if len(word) > MAX_NAME_LENGTH:
         return None
     by_case, lower = {name.lower(): name for name in known_names}, word.lower()

@@ -16,7 +16,7 @@ class UnusableError(ValueError):
     """The files cannot be used; the message has the reason.
 
     Attributes:
-        retry_time: The Unix time at which the same files are read again.
+        retry_time: The Unix time at which the same files are read again; infinite for never.
     """
 
     def __init__(self, reason: str, retry_time: float = math.inf) -> None:
@@ -53,7 +53,7 @@ class Watched(Generic[T]):
 
         Raises:
             UnusableError: The files are invalid, and there is no first value.
-            OSError: A file cannot be read.
+            OSError: A file cannot be read, and there is no first value.
         """
         self._name, self._paths, self._load, self._log = name, paths, load, log
         self._lock = threading.Lock()
@@ -69,9 +69,10 @@ class Watched(Generic[T]):
             self._refuse(error)
 
     def refresh(self, load: Callable[[], T] | None = None) -> T:
-        """Reads changed files, and returns the value; invalid files are not read again until they change.
+        """Reads changed files, and returns the value.
 
-        While one caller reads, other callers get the old value. A call costs one ``stat`` of each file.
+        Invalid files are read again when they change, or at `UnusableError.retry_time`. While one caller
+        reads, other callers get the old value. A call costs a listing and one ``stat`` of each file.
 
         Args:
             load: Reads the files in this call, in place of the constructor's ``load``.
@@ -79,8 +80,8 @@ class Watched(Generic[T]):
         Returns:
             The newest valid value.
         """
-        changed = self._signature() != self._signature_read or time.time() >= self._retry_time
-        if changed and self._lock.acquire(blocking=False):
+        has_changed = self._signature() != self._signature_read or time.time() >= self._retry_time
+        if has_changed and self._lock.acquire(blocking=False):
             try:
                 self._reload(load or self._load)
             finally:

@@ -5,14 +5,14 @@ from typing import Final
 PREFIX: Final = "ultraserver-webhook.io/"
 
 INJECT: Final = PREFIX + "inject"
-"""Label or annotation on a job: ``true`` opts the job in, ``false`` opts it out."""
+"""Label or annotation on a job, or label on its namespace: ``true`` opts in, ``false`` opts out."""
 
 OPT_IN_VALUES: Final = frozenset({"true", "enabled"})
 OPT_OUT_VALUES: Final = frozenset({"false", "disabled"})
 """The values of `INJECT` that opt in and that opt out."""
 
 NODE_CONFIG: Final = PREFIX + "node-config"
-"""Annotation on a job: how many UltraServer nodes form one unit, ``"4"``, ``"2"`` or ``"1"``."""
+"""Label or annotation on a job: the node config, such as ``"4"``, ``"2"`` or ``"1"``."""
 
 JOB: Final = PREFIX + "job"
 """Label on a worker: identifies its job in the cluster. The webhook computes it; a user's value is ignored.
@@ -30,7 +30,7 @@ TIME_LIMIT: Final = PREFIX + "time-limit"
 """Annotation on a job and its workers: the job's maximum run time, such as ``30m``, ``4h`` or ``2d``."""
 
 ON_NODE_FAILURE: Final = PREFIX + "on-node-failure"
-"""Annotation on a job and its Pods: what follows when a node fails, ``wait``, ``move`` or ``restart``."""
+"""Annotation on a job and its Pods: ``wait``, ``move`` or ``restart`` when a node has failed."""
 
 FOR_AUTHORS: Final = (INJECT, NODE_CONFIG, TIME_LIMIT, ON_NODE_FAILURE)
 """The keys that a user may set on a job."""
@@ -57,7 +57,7 @@ ADDED_TO_POD: Final = PREFIX + "added-to-pod"
 """Annotation on a Pod: the record of what the webhook added to this Pod and not to its template."""
 
 TRUSTED_SINCE: Final = PREFIX + "trusted-since"
-"""Annotation on the Secret of the certificate authority: time since which every caBundle has its bundle."""
+"""Annotation on the CA's Secret: the time since which every caBundle has its bundle."""
 
 STORED_AT: Final = PREFIX + "stored-at"
 """Annotation on the Secret with the serving certificate: when that certificate was stored.
@@ -80,7 +80,7 @@ NO_NODE: Final = "-1"
 
 NEURON: Final = "aws.amazon.com/neuron"
 DEVICES: Final = frozenset({NEURON, f"{NEURON}core", f"{NEURON}device"})
-"""The resources of the Neuron device plugin. A pod that requests one of them uses a part of a node."""
+"""The resources of the Neuron device plugin. A pod that requests one of them uses a node or a part of it."""
 
 DRIVER: Final = "neuron.aws.com"
 """The name of the Neuron DRA driver, whose devices a pod gets through a device claim."""

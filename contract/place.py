@@ -173,7 +173,7 @@ class Place:
 
 @lru_cache(maxsize=1024)
 def parse(text: str) -> Place:
-    """Returns the content of a placement annotation. It is cached, because a job's pods have the same text.
+    """Returns the content of a placement annotation. Results are cached: a job's pods have the same text.
 
     Raises:
         ContractError: The annotation cannot be read.
@@ -183,7 +183,7 @@ def parse(text: str) -> Place:
     has_known_words = values.keys() <= {*_KEYS} and all(values.values())
     if (
         len(text) > LONGEST_ANNOTATION or len(values) < len(words) or not has_known_words
-    ):  # lru_cache caches no errors
+    ):  # `lru_cache` keeps no errors, so long texts take no memory
         raise _make_error(f"it is {text[:80]!r}, not words such as {_KEYS[0]}=gate")
     if values.get("placer") not in PLACERS:
         placer = values.get("placer", "")[:40]
@@ -213,7 +213,7 @@ def read(metadata: Mapping[str, Any]) -> Place | None:
 def job_id(metadata: Mapping[str, Any], group: str = "") -> str:
     """Returns the id of a pod's job, from its job label or annotation; empty if that is missing or invalid.
 
-    If ``group`` names the label that distinguishes the groups of one object, its value is a part of the id.
+    If ``group`` names the label that distinguishes an object's groups, the label's value is a part of the id.
     """
     labels = metadata.get("labels") or {}
     identifier = labels.get(keys.JOB) or (metadata.get("annotations") or {}).get(keys.JOB, "")

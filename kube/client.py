@@ -101,9 +101,9 @@ def _event(line: bytes) -> Object:
 
 
 class EventStream:
-    """The events of a watch. They end when the API server ends the watch, or is silent for `IDLE_SECONDS`.
+    """The events of a watch. They end when the API server ends the watch or sends nothing for `IDLE_SECONDS`.
 
-    An iteration raises `ApiError` when the connection breaks.
+    `close` ends them, too. If the connection breaks, an iteration raises `ApiError`.
     """
 
     def __init__(self, path: str, response: urllib3.BaseHTTPResponse) -> None:
@@ -154,7 +154,7 @@ def _errors(verb: str, path: str) -> Iterator[None]:
 
 
 def _refuse_bad_token(headers: dict[str, str]) -> None:
-    """Raises an error if a header cannot contain the token. The HTTP library's error would quote it."""
+    """Strips the token; raises an error if a header cannot contain it. The library's error would quote it."""
     if "authorization" not in headers:
         return
     headers["authorization"] = headers["authorization"].strip()  # a file often ends with a line end

@@ -18,7 +18,7 @@ def option_with_prefix(environment: str) -> Callable[..., Callable[[Any], Any]]:
     """Returns a variant of `click.option` for options that can also be set by environment variables.
 
     Args:
-        environment: The prefix of the variables. With ``PROGRAM``, ``--lease`` is ``PROGRAM_LEASE``.
+        environment: The prefix of the variables. With ``PROGRAM``, that of ``--lease`` is ``PROGRAM_LEASE``.
     """
 
     def option(*names: str, **attributes: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - click's own types

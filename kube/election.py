@@ -1,8 +1,8 @@
 """Leader election with a Lease: only the replica that holds the Lease runs passes.
 
-The rules are those of client-go (``tools/leaderelection``). A candidate may take over the Lease if its
-holder has not renewed it for the Lease's duration. The candidate measures this time with its own clock, and
-does not compare the clocks of different machines. The resourceVersion guards every write. Passes are safe
+The rules are those of client-go (``tools/leaderelection``). A replica may take over the Lease if the
+holder has not renewed the Lease for its duration. The replica measures this time with its own clock, and does
+not compare the clocks of different machines. The resourceVersion guards every write. Passes are safe
 even with two leaders, so an error here costs at most a few conflicts. The election of the ``kubernetes``
 package is not used: it has no types, never releases a Lease and runs the passes in its own thread.
 """
@@ -18,25 +18,25 @@ from kube.api import ConflictError, Object, leases_path
 from kube.rest import RestApi
 
 MAX_WAIT_SECONDS: Final = 600
-"""The maximum wait for a holder that does not renew. A manipulated Lease may have a duration of 68 years."""
+"""The maximum wait, unless `Elector.duration` is longer. A manipulated Lease can have 68 years."""
 
 
 @dataclass(slots=True)
 class Elector:
-    """A candidate for a Lease. Its methods raise `ApiError` if the Lease cannot be read or written."""
+    """A replica that can hold a Lease. The methods raise `ApiError` if they cannot read or write it."""
 
     api: RestApi  # the API server
     namespace: str  # the Lease's namespace
     name: str  # the Lease's name
-    identity: str  # a unique name of this candidate, such as the pod's name
-    duration: int  # seconds after which another candidate may take over a Lease that is not renewed
-    labels: Mapping[str, str]  # the Lease's labels, if this candidate creates it
+    identity: str  # a unique name of this replica, such as the pod's name
+    duration: int  # seconds after which another replica may take over a Lease that is not renewed
+    labels: Mapping[str, str]  # the Lease's labels, if this replica creates the Lease
     clock: Callable[[], float] = time.monotonic  # returns the seconds of a clock that never jumps
     _version: tuple[Any, ...] = field(default=(), init=False)
     _version_time: float = field(default=0.0, init=False)
 
     def lead(self) -> bool:
-        """Takes or renews the Lease if the rules permit it; returns whether this candidate is the holder."""
+        """Takes or renews the Lease if the rules permit it; returns whether this replica is the holder."""
         lease = self.api.get(self._path)
         if lease is not None and not self._may_take(lease):
             return False
@@ -45,17 +45,17 @@ class Elector:
                 self.api.create(leases_path(self.namespace), self._own_lease({}))
             else:
                 self.api.replace(self._path, self._own_lease(lease))
-        except ConflictError:  # another candidate was faster
+        except ConflictError:  # another replica was faster
             return False
         return True
 
     def release(self) -> None:
-        """Releases the Lease if this candidate holds it, so that the next candidate need not wait."""
+        """Releases the Lease if this replica holds it, so that another replica need not wait."""
         lease = self.api.get(self._path)
         if lease is None or _spec(lease).get("holderIdentity") != self.identity:
             return
         spec = {**_spec(lease), "holderIdentity": "", "renewTime": _now()}
-        with contextlib.suppress(ConflictError):  # another candidate holds it already
+        with contextlib.suppress(ConflictError):  # another replica holds it already
             self.api.replace(self._path, {**lease, "spec": spec})
 
     @property
@@ -70,7 +70,7 @@ class Elector:
         version = (holder, spec.get("renewTime"))
         if version != self._version:
             self._version, self._version_time = version, self.clock()
-        # The duration in the Lease is the holder's, whose settings may differ from those of this candidate.
+        # The duration in the Lease is the holder's, whose settings may differ from those of this replica.
         duration = spec.get("leaseDurationSeconds") or self.duration
         return self.clock() - self._version_time > min(duration, max(MAX_WAIT_SECONDS, self.duration))
 
@@ -96,7 +96,7 @@ class Elector:
 
 
 def _now() -> str:
-    """Returns the present time in the format of a Lease. Candidates only check whether it changes."""
+    """Returns the present time in the format of a Lease. Replicas only check whether it changes."""
     return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
 
 

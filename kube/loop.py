@@ -14,7 +14,7 @@ MIN_SECONDS = 0.1
 """Minimum time between two passes."""
 
 UNABLE_SECONDS = 1.0
-"""The time between two checks of whether a program that could not work can work again."""
+"""The time between two checks whether a program that could not work can work again."""
 
 _log = logging.getLogger("kube.loop")
 
@@ -23,10 +23,10 @@ _log = logging.getLogger("kube.loop")
 class Loop:
     """Runs passes while this program leads. Only `wake` and `stop` may be called from other threads."""
 
-    elector: Elector  # the candidate for the Lease
+    elector: Elector  # takes and renews the Lease
     # Runs a pass, which must be shorter than the Lease; returns the seconds until the next pass.
     work: Callable[[], float]
-    on_election: Callable[[bool], object]  # called after every election with whether this program leads
+    on_election: Callable[[bool], object]  # called with whether this program leads, also at the end
     # Waits for the event for at most the given seconds of the elector's clock; returns whether the event was
     # set.
     wait: Callable[[threading.Event, float], bool] = threading.Event.wait
@@ -38,7 +38,7 @@ class Loop:
     _is_leader: bool = field(default=False, init=False)
 
     def wake(self) -> None:
-        """Begins a pass soon, because something has changed."""
+        """Makes `run` begin a pass soon if this program leads, because something has changed."""
         self._wake_event.set()
 
     def stop_on_signals(self) -> None:
@@ -86,7 +86,7 @@ class Loop:
             is_leader = can_work and self.elector.lead()
         except ApiError as error:
             # A replica that can reach the API server leads instead.
-            _log.warning("cannot acquire lease: %s", error)
+            _log.warning("cannot acquire or renew the Lease: %s", error)
             is_leader = False
         if self._is_leader and not can_work:
             self._release()

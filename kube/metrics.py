@@ -1,4 +1,4 @@
-"""Serves a program's metrics and probes on a port. Every Pod of the cluster may connect to this port."""
+"""Serves metrics and other WSGI applications on a port, to which any Pod of the cluster can connect."""
 
 import contextlib
 import socket
@@ -17,7 +17,7 @@ MAX_CONNECTIONS: Final = 64
 
 
 class ConnectionHandler(Handler):
-    """Serves one connection, and ends it if the peer sends nothing."""
+    """Serves one connection, and ends it if the peer sends nothing for `timeout` seconds."""
 
     timeout = 5.0
 
@@ -60,7 +60,7 @@ def serve(
         host: The address.
         port: Its port.
         registry: The metrics.
-        other_apps: Other WSGI applications by path.
+        other_apps: WSGI applications by path; the metrics have all other paths.
 
     Raises:
         OSError: The address cannot be used.

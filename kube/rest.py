@@ -1,4 +1,4 @@
-"""Calls an API server's REST interface over any transport: reads and writes JSON, pages and errors."""
+"""Calls an API server's REST interface over any transport, and handles JSON, pages and errors."""
 
 import json
 import re
@@ -22,10 +22,10 @@ _NOT_SERVED = b"404 page not found\n"
 _JSON_PATCH = "application/json-patch+json"
 
 _MAX_DEPTH = 100
-"""The maximum levels of nesting that are read. A Pod has about fifteen."""
+"""The levels of nesting that `parse_json` reads if Python cannot read all. A Pod has about fifteen."""
 
 _MAX_DIGITS = 20
-"""The maximum digits of an integer that is read. Kubernetes has no integers of more than 64 bits."""
+"""The maximum digits of an integer in this case. Kubernetes has no integers of more than 64 bits."""
 
 _BRACKETS = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[\]{}]')
 """The brackets of JSON. A string matches as a whole, so that its brackets are ignored."""
@@ -38,8 +38,8 @@ Answer = tuple[int, bytes]
 class RestApi(ABC):
     """An API server. Paths are those of its REST interface, with the query.
 
-    Every method raises `ApiError` if the API server is unreachable; all except `fetch` raise it, too, if the
-    API server refuses. "Raises" lists the subclasses that a caller may need to distinguish.
+    Every method raises `ApiError` if the API server is unreachable. The methods that do not return a status
+    raise it, too, if the API server refuses. "Raises" lists subclasses that a caller may need to distinguish.
     """
 
     @abstractmethod
@@ -62,7 +62,7 @@ class RestApi(ABC):
         return decode(*self.fetch(verb, path, body, content_type, max_bytes))
 
     def get(self, path: str) -> Object | None:
-        """Returns an object or a list; None if it does not exist."""
+        """Returns an object or a list; None if it does not exist or is not served."""
         status, answer = self.call("GET", path)
         if status == HTTPStatus.NOT_FOUND:
             return None
@@ -93,10 +93,10 @@ class RestApi(ABC):
         return check_status("PUT", path, *self.call("PUT", path, document))
 
     def patch(self, path: str, operations: list[Object]) -> Object:
-        """Applies a JSON patch, and returns the object.
+        """Applies a JSON patch, and returns the object as it is stored.
 
         Raises:
-            ConflictError: The object has another resourceVersion, or was deleted.
+            ConflictError: The object was deleted, or has another resourceVersion than the patch.
         """
         return check_status("PATCH", path, *self.call("PATCH", path, operations, _JSON_PATCH))
 
@@ -105,7 +105,7 @@ class RestApi(ABC):
     ) -> None:
         """Deletes an object. An object that does not exist is not an error.
 
-        With a ``uid`` or ``resourceVersion`` as precondition, the object is deleted only if it still has this
+        With a ``uid`` or ``resourceVersion`` as precondition, the object is deleted only if it has this
         value. ``grace_seconds`` is the time for a pod to end; None means the time in the pod's spec. Both are
         in the body, because the API server ignores the query of a request with preconditions.
 
@@ -119,7 +119,7 @@ class RestApi(ABC):
             check_status("DELETE", path, status, answer)
 
     def pages(self, path: str) -> Iterator[Object]:
-        """Yields a collection as lists of some hundred items, which all belong to one resourceVersion.
+        """Yields a collection as lists of at most `PAGE_SIZE` items, which all belong to one resourceVersion.
 
         Raises:
             GoneError: Reading took so long that the API server no longer has the next page.
@@ -153,7 +153,8 @@ def parse_json(data: bytes) -> Object:
     """Returns the object in a JSON answer, even if users stored values in it that Python cannot read.
 
     The API server does not check fields of type ``RawExtension``. Bytes that are not UTF-8 are replaced here.
-    Values that are nested deeper than `_MAX_DEPTH`, and integers that Python cannot convert, become null.
+    If Python cannot read the result, values at the level `_MAX_DEPTH`, and integers of more than
+    `_MAX_DIGITS` digits, become null. An answer that is not JSON raises ValueError.
     """
     text = data.decode(errors="replace")
     try:
@@ -182,7 +183,7 @@ def _without_deep_values(text: str) -> str:
 
 
 def decode(status: int, data: bytes) -> tuple[int, Object]:
-    """Returns the status, and the answer as an object. If it is not a JSON object, the status is an error."""
+    """Returns the status and the answer. If the answer is not a JSON object, both are those of an error."""
     if status == HTTPStatus.NOT_FOUND and data == _NOT_SERVED:
         return status, {"message": "it is not served"}
     try:

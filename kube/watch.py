@@ -47,11 +47,11 @@ class Mirror(Generic[T]):
     Args:
         api: The API server; each mirror needs its own client, because it keeps a connection busy.
         path: The collection's path, whose query may select by label or field.
-        project: Returns the item to keep for an object, which must not refer to the object; None to ignore
+        project: Returns the item to keep for an object; None ignores the object. The item must not refer to
             the object.
         changed: Called in the thread when the copy or `stale_reason` has changed; it must wake the reader and
-            return.
-        unserved: For the log: the consequence if the API server does not serve the collection, so that the
+            return at once.
+        unserved: A text for the log: what follows if the API server does not serve the collection. Then the
             copy is empty. Without this text, every API server must serve the collection.
         clock: Returns the seconds of a clock that never jumps.
         wait: Waits for the event for at most the given seconds.
@@ -89,11 +89,11 @@ class Mirror(Generic[T]):
 
     @property
     def stale_reason(self) -> str:
-        """Why the copy may be stale; empty while it is up to date."""
+        """Why the copy may be stale; empty while it is up to date, and before the first list."""
         return self._stale_reason
 
     def check(self) -> None:
-        """Checks that the thread still runs.
+        """Raises the error with which the thread has ended, if any.
 
         Raises:
             RuntimeError: The thread has ended with an unexpected error, and the copy stays stale.
@@ -146,7 +146,7 @@ class Mirror(Generic[T]):
                 self._wait(self._stopped, next(self._waits))
 
     def _note_progress(self, old_version: str, start: float) -> bool:
-        """Notes and returns whether the watch made progress: had an event, or lasted for `SHORT_SECONDS`."""
+        """Returns whether the watch had an event or lasted for `SHORT_SECONDS`; if so, notes the time."""
         has_progress = self._version != old_version or self._clock() - start >= SHORT_SECONDS
         if has_progress:
             self._current_time = self._clock()
@@ -213,7 +213,7 @@ class Mirror(Generic[T]):
         with self._lock:
             is_equal = self._items.get(key) == item
             if item is not None:
-                self._items[key] = item  # also if it is equal: a deletion needs the newest version
+                self._items[key] = item  # also if it is equal: some fields are not compared
             elif not is_equal:
                 del self._items[key]
         if not is_equal:

@@ -1,1 +1,1 @@
-"""``kubectl ultraserver``: whether a job is placed whole, what it waits for, and who holds UltraServers."""
+"""``kubectl ultraserver``: whether a job is placed whole or waits, and which jobs hold UltraServers."""

@@ -16,7 +16,7 @@ from typing import Any, NoReturn, cast
 import click
 
 from common.completion import for_kubectl
-from common.files import files_of, read_text
+from common.files import files_of, read_named
 from common.output import Program, colour_lines, progress, say
 from common.texts import printable
 from common.times import stamp
@@ -151,7 +151,7 @@ def preview_command(
         return
     namespace = click.get_current_context().params["namespace"]
     try:
-        texts = [read_text(file, path) for path in map(Path, files) for file in files_of(path)]
+        texts = [read_named(file, path) for path in map(Path, files) for file in files_of(path)]
         previewer = Previewer(lister.api, lister.namespace)
         results = [previewer.preview(source, data, namespace, with_fit=with_fit) for source, data in texts]
     except OSError as error:

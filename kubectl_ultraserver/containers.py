@@ -16,7 +16,7 @@ WAIT_CONTAINER: Final = "wait-hostfilename"
 SCRIPT_CONTAINER: Final = "ultraserver-init-container"
 """The launcher's second init container: it runs the init script."""
 OPERATORS: Final = {"MPIJob": "mpi-operator"}
-"""The names of operators by kind of job. Other operators are named after the kind of job."""
+"""The names of operators by kind of job. For other kinds, `messages.controller` describes the operator."""
 STARTING: Final = ("PodInitializing", "ContainerCreating")
 """The reasons of containers that are starting without a problem."""
 
@@ -53,7 +53,7 @@ def _event_text(event: Object) -> str:
 
 
 def explain_containers(case: Case) -> Iterator[Finding]:
-    """Yields findings about containers that do not start, and pods that are being deleted or have failed."""
+    """Yields findings about pods that are being deleted, and containers that do not start or have failed."""
     names_by_problem: dict[tuple[str, str], list[str]] = {}
     for pod in case.pods:
         if metadata(pod).get("deletionTimestamp"):
@@ -72,7 +72,7 @@ def explain_containers(case: Case) -> Iterator[Finding]:
 
 
 def explain_launcher(case: Case) -> Iterator[Finding]:
-    """Yields findings about whether the launcher waits for its creation, its workers or the init script."""
+    """Yields findings about a launcher that is not created, or whose init containers wait or have failed."""
     workers = [raw for worker in case.workers if not is_launcher(raw := case.pod_objects[worker.name])]
     unready_workers = [name_of(raw) for raw in workers if not is_true(raw, "Ready")]
     launchers = case.launchers
@@ -116,7 +116,7 @@ def _container_statuses(pod: Object) -> Iterator[Object]:
 
 
 def _why_not_running(status: Object) -> str:
-    """Returns why a container does not run; empty if it runs, or starts without a problem."""
+    """Returns why a container does not run; empty if it runs, starts or has ended without a problem."""
     waiting, ending = at(status, "state", "waiting"), at(status, "state", "terminated")
     last_ending = at(status, "lastState", "terminated")
     reason = text_at(waiting, "reason")

@@ -29,10 +29,10 @@ class DryRun:
     Attributes:
         answer: The preview service's answer.
         resource: Group and plural name of the object's kind; empty if the API server does not serve the kind.
-        stored: The object as it would be stored; None if it is refused.
+        stored: The object as it would be stored; None if it is refused or its kind is not served.
         refusal: Why the object is refused; empty if it would be stored.
         registrations: All MutatingWebhookConfigurations; None if the user may not read them.
-        namespace_object: The object's Namespace; empty if the user may not read it.
+        namespace_object: The object's Namespace; empty if it does not exist or the user may not read it.
     """
 
     answer: Object
@@ -80,7 +80,7 @@ class DryRun:
 
 
 def explain(run: DryRun) -> list[Finding]:
-    """Returns why the API server would store another object than the preview; empty if it would not."""
+    """Returns why the API server's answer differs from the preview; empty if both are the same."""
     stored_tables, table, denials = table_revisions(run), run.answer["table"], run.answer["denials"]
     if run.stored is None:
         return _explain_refusal(run)
@@ -106,7 +106,7 @@ def _explain_refusal(run: DryRun) -> list[Finding]:
 
 
 def _explain_no_change(run: DryRun, effect: str) -> Iterator[Finding]:
-    """Yields findings about why the installation did not change the object."""
+    """Yields findings about why the installation did not change, or did not refuse, the object."""
     matching_hooks, hooks = run.matching_hooks(ours=True), run.hooks(ours=True)
     covering = next(filter(run.covers, hooks), None)
     if run.registrations is None:
@@ -126,7 +126,7 @@ def _explain_no_change(run: DryRun, effect: str) -> Iterator[Finding]:
 
 
 def _explain_hook(run: DryRun, hook: Object, effect: str) -> Finding:
-    """Returns the possible reasons why a webhook that matches the object added nothing."""
+    """Returns the possible reasons why a webhook that matches the object did nothing."""
     conditions = maps_at(hook, "matchConditions")
     reasons = [messages.BY_CONDITION] if conditions else []
     if text_at(hook, "failurePolicy") == "Ignore":
@@ -157,7 +157,7 @@ def _revision(template: Object, key: str) -> str:
 
 
 def stored_differences(run: DryRun) -> Iterator[str]:
-    """Yields each field that the table sets or removes, and that would be stored with another value."""
+    """Yields a text for each field that the table changes, and that would be stored with another value."""
     changes, job = run.answer["changes"], run.answer["job"]
     label = next((label for item in templates(run.stored) if (label := labels(item).get(JOB))), "")
     if label and job and not name_of(run.received):  # the label has the review's uid

@@ -31,7 +31,7 @@ class Finding:
     Attributes:
         code: The code of the problem, for programs.
         kind: The kind of the subject: ``node``, ``pod``, ``queue``, ``job``, ``ultraserver``, ``webhook``,
-            ``operator``, ``scheduler`` or ``program``.
+            ``operator`` or ``program``.
         name: The name of the subject.
         text: The problem.
         details: Lines with details, such as why each UltraServer is not used.
@@ -65,7 +65,7 @@ class Case:
         answer: The preview service's answer about the job; empty if it was not asked or did not answer.
         no_preview_reason: Why the preview service did not answer; empty if it answered or was not asked.
         lease: The Lease of the placement program; None if it does not exist.
-        workloads: Kueue's Workloads in the namespace.
+        workloads: Kueue's Workloads with the job's uid; all of the namespace if the job has no object.
         has_kueue: Whether the API server serves Kueue's API.
         ended_workers: The workers, of all jobs, that have ended.
     """
@@ -98,13 +98,13 @@ class Case:
 
     @property
     def is_changed(self) -> bool:
-        """Whether the webhook added something to the job or its pods."""
+        """Whether the job's templates or its pods have the record `ADDED` or a job label."""
         objects = (*templates(self.job), *self.pods)
         return any(ADDED in labels(obj, "annotations") or JOB in labels(obj) for obj in objects)
 
     @property
     def gated_job_names(self) -> set[str]:
-        """The names of jobs whose pods wait for the placement program; a LeaderWorkerSet can have several."""
+        """The jobs, as NAMESPACE/NAME, whose pods have the gate; a LeaderWorkerSet can have several jobs."""
         return {display_name(pod.key) for raw in self.pods if (pod := read_pod(raw)) and pod.gated}
 
     @property
@@ -138,8 +138,8 @@ class Case:
             if pod.place is None or pod.place.index is None:  # no fixed number
                 pod = replace(pod, number=len(known_numbers))
             # A Job keeps its failed pod next to the new one.
-            is_replaced = pod.place and (pod.number in known_numbers or pod.number >= pod.place.workers)
-            if not (_has_ended(raw) and is_replaced):
+            is_surplus = pod.place and (pod.number in known_numbers or pod.number >= pod.place.workers)
+            if not (_has_ended(raw) and is_surplus):
                 known_numbers.add(pod.number)
                 workers.append(pod)
         return tuple(sorted(workers, key=lambda pod: (pod.job, pod.number, pod.name)))
@@ -165,7 +165,7 @@ class Case:
 
     @cached_property
     def place(self) -> Place | None:
-        """The placement annotation of the job's pods or templates; None if they have no annotation."""
+        """The placement annotation of the job's pods or templates; None if none can be read."""
         places = (_placement_of(raw) for raw in (*self.pods, *templates(self.job)))
         return next((place for place in places if place), None)
 
@@ -173,7 +173,7 @@ class Case:
     def worker_count(self) -> int:
         """The number of workers that the job needs.
 
-        Without a placement annotation, the spec of an MPIJob has this number.
+        Without a placement annotation, it is the number in an MPIJob's spec, or of pods if that is higher.
         """
         if self.place:
             return self.place.workers * max(len(self.workers_by_job), 1)
@@ -189,7 +189,7 @@ class Case:
         return True in (at(self.job, "spec", "suspend"), at(self.job, "spec", "runPolicy", "suspend"))
 
     def events_about(self, names: Iterable[str], *, component: str = "") -> Iterator[Object]:
-        """Yields the last Event for each object and reason: only warnings, or all Events of ``component``."""
+        """Yields the last Event for each object and reason: of ``component`` or, if it is empty, warnings."""
         object_names = set(names)
         last_events: dict[tuple[str, str], Object] = {}
         for event in sorted(self.events, key=_event_time):

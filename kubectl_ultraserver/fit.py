@@ -26,7 +26,7 @@ class Fit(NamedTuple):
         fits: Whether the job would start.
         units: The units that the job would get or, if another placer chooses them, could get.
         text: A sentence with these units, or with the reason why the job would wait.
-        details: For each unit that the job does not get, the reason; and what could not be read.
+        details: For each unit that the job does not get, the reason; and what was not examined.
         pods: The job's workers, which the prediction for the next job of the same preview includes.
     """
 
@@ -42,19 +42,19 @@ def fit(
     parts: Iterable[Object],
     earlier_pods: tuple[Pod, ...],
     priorities: Mapping[str, int],
-    templates: Mapping[str, Object],
+    claim_templates: Mapping[str, Object],
 ) -> Fit | None:
-    """Returns whether a job would start if it were created now; None if it takes no whole nodes.
+    """Returns whether a job would start if it were created now; None if it is not placed.
 
     Args:
         case: The job as it would be stored, and the cluster.
         parts: The job's Pods as the preview service returns them: one part for all equal Pods.
         earlier_pods: The Pods of the jobs that would be created before this job.
         priorities: The value of each priority class by name. The default class has an empty name.
-        templates: The ResourceClaimTemplates of the job's namespace, by name.
+        claim_templates: The ResourceClaimTemplates of the job's namespace, by name.
     """
     try:
-        place, pods = _workers(case, parts, priorities, templates)
+        place, pods = _workers(case, parts, priorities, claim_templates)
     except ContractError as error:
         return Fit(fits=False, units=(), text=str(error))
     if place is None:
@@ -76,7 +76,7 @@ def fit(
 
 
 def _workers(
-    case: Case, parts: Iterable[Object], priorities: Mapping[str, int], templates: Mapping[str, Object]
+    case: Case, parts: Iterable[Object], priorities: Mapping[str, int], claim_templates: Mapping[str, Object]
 ) -> tuple[Place | None, tuple[Pod, ...]]:
     """Returns a job's placement annotation, and the workers that an operator would create for the job."""
     workers: list[Object] = []
@@ -90,20 +90,20 @@ def _workers(
     replicas = at(case.job, "spec", "replicas") if place.group else None
     job, groups = (case.namespace, case.reference.name), 1 if replicas is None else replicas
     pods = future_pods(*job, workers, place, groups, priorities, case.fleet.now)
-    return place, _with_claims(case.fleet, pods, templates)
+    return place, _with_claims(case.fleet, pods, claim_templates)
 
 
-def _with_claims(fleet: Fleet, pods: Sequence[Pod], templates: Mapping[str, Object]) -> tuple[Pod, ...]:
+def _with_claims(fleet: Fleet, pods: Sequence[Pod], claim_templates: Mapping[str, Object]) -> tuple[Pod, ...]:
     """Returns the pods, each with the devices that its claims would request."""
     claims = {
-        (pod.namespace, name): _new_claim(pod, templates[template])
+        (pod.namespace, name): _new_claim(pod, claim_templates[template])
         for pod in pods
         for template, name in pod.claims
-        if template in templates
+        if template in claim_templates
     }
     inventory = replace(fleet.inventory, claims={**fleet.inventory.claims, **claims})
     examiner = replace(fleet, inventory=inventory).examiner
-    return tuple(_with_requests(examiner.with_claims(pod), templates) for pod in pods)
+    return tuple(_with_requests(examiner.with_claims(pod), claim_templates) for pod in pods)
 
 
 def _new_claim(pod: Pod, template: Object) -> Claim:
@@ -112,10 +112,10 @@ def _new_claim(pod: Pod, template: Object) -> Claim:
     return read_claim({"metadata": {"ownerReferences": [owner]}, "spec": at(template, "spec", "spec")})
 
 
-def _with_requests(member: Member, templates: Mapping[str, Object]) -> Pod:
-    """Returns the pod of a member. Its requests include the devices of its claims."""
+def _with_requests(member: Member, claim_templates: Mapping[str, Object]) -> Pod:
+    """Returns the pod of a member, with the devices that its claims request, or a claim's problem."""
     pod = member.pod
-    missing = next((template for template, _ in pod.claims if template and template not in templates), "")
+    missing = next((name for name, _ in pod.claims if name and name not in claim_templates), "")
     problem = messages.no_template(missing, pod.namespace) if missing else member.problem
     fault = pod.fault or (("place", problem) if problem else None)
     return replace(pod, demand=member.demand, claims=pod.claims if fault else (), fault=fault)

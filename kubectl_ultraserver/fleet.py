@@ -27,12 +27,13 @@ class Fleet:
 
     Attributes:
         topology: All nodes.
-        pods: The pods that wait, and the running pods on nodes with devices of a family.
+        pods: The pods on UltraServer nodes and nodes with devices; and the pods without a node that have the
+            gate, a placement annotation or a fault.
         job_names: The name of a pod's job, by the pod's uid.
         unseen: A sentence that says what could not be listed; empty if everything was listed.
         table: The installation's rule table.
         inventory: The device claims and devices.
-        now: The time.
+        now: The time of the listing.
     """
 
     topology: Topology
@@ -50,9 +51,9 @@ class Fleet:
         return Examiner(self.pods, self.inventory, self.topology, units, self.now, bound)
 
     def claimed_configs(self, pod: Pod) -> dict[str, int]:
-        """Returns the node config of each device claim of a pod, by the name of the claim or its template.
+        """Returns the node config of each device claim of a pod, by the name of its template or claim.
 
-        A claim without a node config has 0.
+        The value is 0 if the claim has no node config or is not known.
         """
         configs = dict[str, int]()
         for template, name in pod.claims:
@@ -82,12 +83,12 @@ class Fleet:
         )
 
     def has_unit_or_devices(self, node: Node) -> bool:
-        """Returns whether a node is in a unit or has devices of a family."""
+        """Returns whether a node is an UltraServer node or has devices of a family."""
         return self.is_ultraserver_node(node) or not self.table.units.devices.isdisjoint(node.allocatable)
 
     @property
     def shown_labels(self) -> list[str]:
-        """The node labels that commands show: those of units, the smallest first, and the mode."""
+        """The labels that commands show: of units and node ids, the smallest units first, and the mode."""
         units = reversed(self.table.units.labels)
         return [*(label for key in units for label in (key, NODE_IDS.get(key)) if label), MODE]
 
@@ -111,5 +112,5 @@ class Fleet:
 
 
 def node_number(node: Node, key: str) -> str:
-    """Returns a node's number in its unit, from its label."""
+    """Returns a node's id in its unit with the label ``key``; empty if the node has no id."""
     return node.labels.get(NODE_IDS.get(key, ""), "")

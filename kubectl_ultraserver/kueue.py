@@ -19,7 +19,7 @@ GATE_PREFIX: Final = "kueue.x-k8s.io/"
 
 
 def is_owned(workload: Object, reference: JobReference, uid: object = None) -> bool:
-    """Returns whether a job owns a Workload, by the job's uid or, if that is not known, by its name."""
+    """Returns whether a job owns a Workload, by the job's uid or, if it is not known, by kind and name."""
     return any(
         owner.get("uid") == uid if uid else reference.is_owner(owner.get("name"), owner.get("kind"))
         for owner in maps_at(workload, "metadata", "ownerReferences")
@@ -27,7 +27,7 @@ def is_owned(workload: Object, reference: JobReference, uid: object = None) -> b
 
 
 def explain_kueue(case: Case) -> Iterator[Finding]:
-    """Yields findings about what a job in a queue waits for."""
+    """Yields findings about what a queued or suspended job waits for."""
     uid = metadata(case.job).get("uid")
     workloads = [workload for workload in case.workloads if is_owned(workload, case.reference, uid)]
     queue = labels(case.job).get(QUEUE_LABEL, "")

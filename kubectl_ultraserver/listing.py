@@ -27,7 +27,7 @@ from placement.observe.read import ENDED_QUERY, LIVE_QUERY, read_ended, read_nod
 T = TypeVar("T")
 
 MPIJOBS: Final = "mpijobs"
-"""The only kind of job that the user must be able to read."""
+"""The only kind of job that the user must be able to read if the command names no kind."""
 KUEUE: Final = ("kueue.x-k8s.io/v1beta2", "kueue.x-k8s.io/v1beta1")
 """Kueue's API versions, the newest first; Kueue 0.15 serves both."""
 HOOKS_PATH: Final = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
@@ -54,7 +54,7 @@ class Lister:
         """All nodes and relevant pods; only the pods of one namespace if the user may not list other pods.
 
         Raises:
-            ApiError: The pods of the namespace cannot be listed either.
+            ApiError: The nodes cannot be listed, or not even the pods of the namespace.
         """
         inventory, unseen = self._read_claims()
         nodes = {node.name: node for node in map(read_node, self.items("/api/v1/nodes"))}
@@ -78,7 +78,7 @@ class Lister:
         return self._get(LEASE_PATH)
 
     def _read_claims(self) -> tuple[Inventory, str]:
-        """Returns the device claims (from Kubernetes 1.34), and the reason if they were not read."""
+        """Returns devices and claims (from Kubernetes 1.34), and the reason if the user may not list them."""
         if not self.has_claims:
             return Inventory(), ""
         try:
@@ -155,7 +155,7 @@ class Lister:
             return {}
 
     def _workloads(self, query: str = "") -> list[Object]:
-        """Returns Kueue's Workloads in the namespace; an empty list if Kueue is not installed."""
+        """Returns Kueue's Workloads in the namespace; none without Kueue or the right to list them."""
         return self._readable(f"{self.kueue_api}/{self._scope}/workloads{query}") if self.kueue_api else []
 
     @cached_property
@@ -165,7 +165,7 @@ class Lister:
 
     @cached_property
     def table(self) -> Table:
-        """The installation's rule table."""
+        """The installation's rule table, or the packaged table; see `read`."""
         return read(self._rules)
 
     def _resources(self, kind: str) -> Iterator[tuple[str, str]]:
@@ -239,7 +239,7 @@ class Lister:
 
 
 def _relevant_pod(raw: Object, node_names: set[str]) -> tuple[Pod, str] | None:
-    """Returns a pod with its job's name, if it is on one of these nodes or waits; else None."""
+    """Returns a pod of `Fleet.pods` with the name of its job; None for any other pod."""
     node = at(raw, "spec", "nodeName")
     pod = read_pod(raw) if not node or node in node_names else None
     return (pod, job_of(raw)) if pod and (node or pod.gated or pod.place or pod.fault) else None

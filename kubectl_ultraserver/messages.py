@@ -1,6 +1,6 @@
 """The texts of the plugin's findings, verdicts and refusals.
 
-A text with values is a function, mostly the ``format`` of a template. `Verdict` has the codes of the problems
+A text with values is a function, mostly the ``format`` of a template. `ProblemCode` has the codes of problems
 that ``verify`` finds, `WhyCode` and `PreviewCode` the codes of findings. docs/reference.md lists these codes.
 """
 
@@ -16,7 +16,7 @@ from contract.place import Placer
 from kubectl_ultraserver.objects import NAME
 from placement.observe.model import COMPONENT
 
-RECREATE: Final = "delete the job and apply it again: the webhook acts on creation only"
+RECREATE: Final = "delete the job and apply it again: an update adds nothing to it"
 GET_PODS: Final = f"kubectl -n {NAME} get pods"
 NOT_KNOWN: Final = "not known"
 note: Final = "note: {}".format
@@ -25,7 +25,7 @@ more_details: Final = "and {} more: --output json has all".format
 
 # ---- Codes of findings -------------------------------------------------------------------------------------
 
-Verdict = Literal["place", "waiting", "straddles", "shares", "node", "claim"]
+ProblemCode = Literal["place", "waiting", "straddles", "shares", "node", "claim"]
 _Job = Literal["ended", "suspended", "new-job", "no-status", "workers-missing"]
 _Webhook = Literal["kind-not-sent", "registered-later", "not-called"]
 _Table = Literal["namespace-opted-out", "nothing-to-add", "table-changed", "table-refuses"]
@@ -38,12 +38,12 @@ _Launcher = Literal["launcher-not-created", "launcher-when-ready", "launcher-wai
 WhyCode = Literal[_Job, _Webhook, _Table, _Kueue, _Admission, _Scheduler, _Units, _Pods, _Launcher]
 _Hook = Literal["kind-not-sent", "not-registered", "excluded", "did-nothing"]
 PreviewCode = Literal[_Hook, "other-table", "other-writer", "refused"]
-Code = WhyCode | PreviewCode | Verdict
+Code = WhyCode | PreviewCode | ProblemCode
 
 
 # ---- The verdict of `verify` -------------------------------------------------------------------------------
 
-VERDICTS: Final[Mapping[Verdict, str]] = {
+PROBLEMS: Final[Mapping[ProblemCode, str]] = {
     "place": "has no readable placement annotation",
     "waiting": "waiting for nodes",
     "straddles": "straddles UltraServers",

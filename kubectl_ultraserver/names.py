@@ -31,7 +31,7 @@ def parse_reference(argument: str) -> JobReference:
     """Returns the job that an argument names, such as ``train`` or ``mpijobs.kubeflow.org/train``.
 
     Raises:
-        ValueError: The argument has another form.
+        ValueError: The argument is not NAME or KIND/NAME.
     """
     kind, slash, name = argument.rpartition("/")
     singular = kind.partition(".")[0].lower().removesuffix("s")
@@ -51,5 +51,5 @@ def is_pod_of(pod: Object, reference: JobReference) -> bool:
 
 
 def job_of(pod: Object) -> str:
-    """Returns the name of a pod's job, for people; empty if it belongs to none."""
+    """Returns the name of a pod's job, for people; empty if the pod belongs to no job."""
     return next((name for _, name in names_of(metadata(pod))), "")

@@ -64,7 +64,7 @@ def is_true(obj: Object, type_name: str) -> bool:
 
 
 def templates(obj: object) -> Iterator[Object]:
-    """Yields the pod templates in an object of any kind."""
+    """Yields the pod templates in an object of any kind; a Pod is its own template."""
     if maps_at(obj, "spec", "containers") and isinstance(obj, dict):
         yield obj
     children = obj.values() if isinstance(obj, dict) else obj if isinstance(obj, list) else ()

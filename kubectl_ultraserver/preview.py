@@ -35,15 +35,15 @@ class Previewer(Lister):
     def preview(
         self, source: str, data: bytes, namespace: str, *, with_fit: bool
     ) -> tuple[str, list[Preview]]:
-        """Previews the objects of a file. If ``namespace`` is not empty, no object may name another one.
+        """Previews a file's objects. If ``namespace`` is not empty, no object may name another namespace.
 
         Returns:
             The service's text, for people, and the results for each object. With ``with_fit``, each job that
-            takes whole nodes and would be stored has a `Fit`. Nodes that earlier jobs get are not free.
+            is placed and would be stored has a `Fit`. Nodes that earlier jobs get are not free.
 
         Raises:
             UnavailableError: The service does not answer.
-            ApiError: The service refuses the file, or the API server does not answer or refuses.
+            ApiError: The service cannot read the file, or the API server does not answer or refuses.
         """
         parameters = {"default_namespace": self.namespace, **({"namespace": namespace} if namespace else {})}
         try:
@@ -103,9 +103,10 @@ class Previewer(Lister):
             answer = service.item_of(self.api, job, pods="true", namespace=run.namespace)
         except service.UnavailableError as error:
             return Fit(fits=False, units=(), text=messages.fit_unknown(error))
-        return fit(case, answer["pods"], self._earlier_pods, self._priorities, self._templates(run.namespace))
+        templates = self._claim_templates(run.namespace)
+        return fit(case, answer["pods"], self._earlier_pods, self._priorities, templates)
 
-    def _templates(self, namespace: str) -> dict[str, Object]:
+    def _claim_templates(self, namespace: str) -> dict[str, Object]:
         """Returns the ResourceClaimTemplates of a namespace by name; empty if the user may not read them."""
         path = f"{API_PATH}/namespaces/{quote(namespace, safe='')}/resourceclaimtemplates"
         return {name_of(item): item for item in (self._readable(path) if self.has_claims else ())}
@@ -135,7 +136,7 @@ def preview_lines(run: DryRun, findings: list[Finding], fit: Fit | None, *, tota
 
 
 def preview_json(run: DryRun, findings: list[Finding], fit: Fit | None) -> dict[str, object]:
-    """Returns the results for programs, with the output of ``ultraserver-webhook preview -o json``."""
+    """Returns the results for programs, with the item of ``preview -o json`` without ``received``."""
     return {
         "preview": {key: value for key, value in run.answer.items() if key != "received"},
         "server": {"stores": bool(run.stored), "findings": [asdict(finding) for finding in findings]},

@@ -75,7 +75,7 @@ class ProxiedApi(RestApi):
         return response.status, data
 
     def dry_run(self, source: str, data: bytes, *options: str) -> int:
-        """Runs kubectl, which creates the objects of a file as a dry run; returns its exit code."""
+        """Runs kubectl, which creates the objects of a file as a dry run; returns kubectl's exit code."""
         file = "-" if source == "<stdin>" else source
         command = [*self._kubectl, "create", "--dry-run=server", f"--filename={file}", *options]
         return subprocess.run(command, check=False, input=data).returncode  # noqa: S603 - kubectl

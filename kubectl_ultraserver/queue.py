@@ -21,7 +21,7 @@ from placement.messages import STUCK
 from placement.observe.model import EndedWorker, JobKey
 
 MAX_SECONDS: Final = 10.0
-"""The seconds after which a forecast begins no further decision. It makes up to a hundred decisions."""
+"""The seconds after which a forecast begins no further decision. A forecast makes at most 100 decisions."""
 FITS: Final = "fits"
 """The reason of a job that starts with the next decision. Other reasons: `Reason`, or empty if unknown."""
 
@@ -68,7 +68,7 @@ class Entry:
 
     @property
     def start_note(self) -> str:
-        """After the end of which jobs this job starts, and ahead of which earlier jobs."""
+        """A text that names the jobs of ``after`` and ``ahead``; empty if there are none."""
         return messages.start_note(self.after, self.after_waiting, self.ahead)
 
 
@@ -79,7 +79,7 @@ class Queue:
     Attributes:
         text: A summary in one sentence.
         entries: The jobs in order. Jobs without a position come last.
-        notes: What would help the first job, and how to read the times and the order.
+        notes: What delays the job with the reservation or the first job, and how to read the table.
     """
 
     text: str
@@ -124,7 +124,7 @@ def queue(
             ahead=tuple(later),
             units=entry.units if times_are_known else (),
         )
-    notes = [*_help_texts(decision)] if times_are_known else []
+    notes = [*_delay_texts(decision)] if times_are_known else []
     notes += [messages.ORDER] if len(entries) > 1 and not fleet.unseen else []
     notes += [messages.RESERVED] if any(entry.units for entry in entries) else []
     notes += [messages.AHEAD] if any(entry.ahead for entry in entries) else []
@@ -157,8 +157,8 @@ def _waiting_entry(decision: Decision, waiting: Waiting, starts: Mapping[JobKey,
     return replace(entry, units=reservation.units) if reservation else entry
 
 
-def _help_texts(decision: Decision) -> Iterator[str]:
-    """Yields what would help the job with the reservation or, without a reservation, the first job."""
+def _delay_texts(decision: Decision) -> Iterator[str]:
+    """Yields what delays the job with the reservation or, without a reservation, the first job."""
     cluster, reservation = decision.cluster, next(iter(decision.cluster.reservations), None)
     short_jobs = [(waiting.job, waiting.shortage) for waiting in decision.waiting if waiting.shortage]
     if reservation:

@@ -128,7 +128,7 @@ def _explain_no_node(case: Case, workers: Sequence[Pod]) -> Iterator[Finding]:
 
 
 def _explain_units(case: Case, workers: Sequence[Pod]) -> Iterator[Finding]:
-    """Yields what a job needs, a reason for each unit that it does not get, or that enough units are free."""
+    """Yields why a job gets too few units, with a reason for each unit; or that enough units are free."""
     own_pods = [
         replace(
             pod,

@@ -23,7 +23,7 @@ class Spot:
         node: The node's name; empty if the node is missing.
         number: The node id; empty if the node has no id.
         state: ``ok``, ``cordoned``, ``not ready`` or ``missing``.
-        holders: The jobs, and the pods that belong to no job, that hold the node.
+        holders: The holders of the node, as in `Fleet.holders_by_node`.
         claims: The ResourceClaims that have devices of the node.
     """
 
@@ -95,7 +95,7 @@ def is_selected(
 
 
 def servers(fleet: Fleet) -> list[Server]:
-    """Returns the UltraServers of all families in the rule table by id, then the nodes in no unit."""
+    """Returns the UltraServers of all families, sorted by id, then the UltraServer nodes in no unit."""
     nodes_by_unit: defaultdict[tuple[str, str], list[Node]] = defaultdict(list)
     single_nodes, keys = [], fleet.table.units.labels
     for node in fleet.topology.nodes.values():

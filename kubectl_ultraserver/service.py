@@ -13,7 +13,7 @@ SERVICE_PATH: Final = f"/api/v1/namespaces/{NAME}/services/{NAME}-preview:http/p
 
 
 class UnavailableError(ApiError):
-    """The service does not answer; the message has the reason and what to do."""
+    """The service gives no answer that can be used; the message has the reason."""
 
 
 class BadDocumentError(Exception):
@@ -45,7 +45,7 @@ def ask(api: RestApi, text: bytes, **parameters: str) -> bytes:
     """Returns the preview of documents; docs/preview.md has the parameters.
 
     Raises:
-        UnavailableError: The service does not answer.
+        UnavailableError: The service does not answer, or refuses.
         BadDocumentError: The service cannot read a document.
     """
     query = {name.replace("_", "-"): value for name, value in parameters.items()}

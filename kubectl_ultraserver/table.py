@@ -24,9 +24,9 @@ class Table:
     Attributes:
         kinds: The kinds of job, as ``GROUP/VERSION/KIND``.
         units: The node labels that form units, and the number of nodes in a unit.
-        type_label: The node label with the instance type.
+        type_label: The first node label of the table with the instance type.
         types: The instance types of the families that are on.
-        placers: The placers that a rule in mode enforce names, except the scheduler.
+        placers: Which of the placers ``kueue`` and ``whole-job`` the rules in mode enforce name.
         levels: The levels of Kueue's Topologies that the table uses.
     """
 

@@ -22,11 +22,11 @@ STATUS_COLOURS: Final = {Status.PASS: "green", Status.WARN: "yellow", Status.FAI
 MIN_WIDTH: Final = 20
 """The minimum width of a text, even on a narrower terminal."""
 MAX_DETAILS: Final = 20
-"""The maximum number of details of a finding in the output. A line has the number of the other details."""
+"""The maximum number of a finding's details in the output. A last line has the number of omitted details."""
 
 
 def topology_lines(servers: Sequence[Server], width: int) -> Iterator[str]:
-    """Yields a line for each UltraServer, cut to the width of the terminal."""
+    """Yields the counts, a legend, and a line for each UltraServer; texts are cut to the width."""
     yield cut_to_width(counts_text(servers), width)
     if not servers:
         return
@@ -125,7 +125,7 @@ def check_lines(line: Line) -> Iterator[str]:
 
 
 def cut_to_width(text: str, width: int) -> str:
-    """Returns a text without colours that fits into the width."""
+    """Returns a text without colours that fits into the width, or into `MIN_WIDTH` if that is larger."""
     return printable(text, max(width, MIN_WIDTH))
 
 

@@ -51,7 +51,7 @@ class Problem:
         name: The name of the job, pod, UltraServer or node.
     """
 
-    kind: messages.Verdict
+    kind: messages.ProblemCode
     text: str
     name: str
 
@@ -81,7 +81,7 @@ class Verification:
 
     @property
     def is_certain(self) -> bool:
-        """Whether the verdict is certain, because the placement annotation of every worker can be read."""
+        """Whether the verdict is certain: no worker lacks a placement annotation that can be read."""
         return all(problem.kind != "place" for problem in self.problems)
 
 
@@ -92,7 +92,7 @@ def verify(case: Case) -> Verification:
     if place is None:
         text = messages.UNKNOWN
     elif problems:
-        kinds = dict.fromkeys(messages.VERDICTS[problem.kind] for problem in problems)
+        kinds = dict.fromkeys(messages.PROBLEMS[problem.kind] for problem in problems)
         text = messages.not_whole(", ".join(kinds))
     else:
         count = len({_unit_of(case, worker, place) for worker in case.workers})
@@ -203,7 +203,7 @@ def _check_node(case: Case, worker: Pod, place: Place | None) -> Iterator[Proble
 
 
 def _check_sharing(case: Case, workers: Sequence[Pod], unit: Unit, size: int) -> Iterator[Problem]:
-    """Yields a problem for each other job in a unit, except if both jobs have blocks of one worker."""
+    """Yields a problem for each other holder of a unit, except if both are jobs with blocks of one worker."""
     keys, uids = {worker.key for worker in workers}, {worker.uid for worker in workers}
     other_holders: dict[str, tuple[str, str]] = {}
     for node in unit.nodes:

@@ -25,7 +25,7 @@ from kubectl_ultraserver.service import SERVICE_PATH, error_text
 MAX_BODY_BYTES: Final = 3 * 1024 * 1024
 """The maximum size of a request's body, which is also the service's maximum."""
 PAGE_PATHS: Final = re.compile(r"/(static/[a-z]+\.(css|js))?")
-"""The paths that are passed on. A path with dots could lead to any object that the user may read."""
+"""The paths that are passed on. A path with ``..`` could lead to any object that the user may read."""
 POLICY_HEADER: Final = "Content-Security-Policy"
 """A header of every answer of the service; an error of the API server does not have it."""
 _REQUEST_HEADERS: Final = ("Accept", "Content-Type", "Origin", "Sec-Fetch-Site")
@@ -51,7 +51,7 @@ class PageServer(ThreadingHTTPServer):
         self.cookie = f"preview-{self.server_port}={secrets.token_urlsafe()}"
 
     def use_token(self, token: str) -> bool:
-        """Returns whether a text is the token, which is valid only once."""
+        """Returns whether a text is the token. If it is, the token becomes invalid."""
         with self._token_lock:
             is_valid = bool(self._token) and _is_equal(token, self._token)
             self._token = "" if is_valid else self._token

@@ -14,15 +14,11 @@ from kubectl_ultraserver.scheduling import explain_unplaced, why_stopped
 from kubectl_ultraserver.verify import misplaced_workers
 from placement.observe.model import COMPONENT
 
-_SUBJECT_KINDS = {"node": "node", "claim": "pod"}
-"""Maps the kind of a `Problem` to the kind of object that the finding names. All other problems are about
-an UltraServer."""
-
 
 def why(case: Case) -> list[Finding]:
     """Returns all findings about a job, causes before their effects as in `_EXPLANATIONS`. Pure.
 
-    The list is empty if all workers of the job run on the right nodes.
+    If the job has ended, they are about its end and containers. The list is empty if nothing is wrong.
     """
     if end_reason := case.end_reason():
         text = messages.ended(end_reason)
@@ -32,7 +28,8 @@ def why(case: Case) -> list[Finding]:
 
 def _explain_misplaced(case: Case) -> Iterator[Finding]:
     for problem in misplaced_workers(case):
-        kind = _SUBJECT_KINDS.get(problem.kind, "ultraserver")
+        is_node = problem.kind == "node" or problem.name in case.fleet.topology.nodes
+        kind = "pod" if problem.kind == "claim" else "node" if is_node else "ultraserver"
         yield Finding(problem.kind, kind, problem.name, problem.text)
 
 

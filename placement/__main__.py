@@ -67,14 +67,14 @@ def main() -> None:
     show_default="the host's name",
     help="Name of this replica in the Lease.",
 )
-@seconds("--bound-seconds", default=120.0, help="Seconds until an admitted job that lacks nodes is evicted.")
+@seconds("--bound-seconds", default=120.0, help="Seconds until an admission that lacks nodes has failed.")
 @seconds("--interval-seconds", default=10.0, help="Seconds between two decisions if nothing changes.")
-@seconds("--failed-seconds", default=60.0, help="Seconds after which a job leaves a failed node.")
+@seconds("--failed-seconds", default=60.0, help="Seconds after which an unusable node has failed for jobs.")
 @seconds("--default-limit-seconds", default=86400.0, help="Assumed time limit of jobs that have none.")
 @option(
     "--rules",
     type=click.Path(path_type=Path),
-    help="The webhook's rule table, a file or a directory: its families define the units.",
+    help="The webhook's rule table, a file or a directory: it defines units and guarantees.",
 )
 @option("--metrics-host", default="0.0.0.0", help="Address to serve metrics on.")  # noqa: S104 - a pod's own
 @option("--metrics-port", type=int, default=0, help="Port to serve metrics on; 0 for no metrics.")
@@ -133,18 +133,18 @@ def open_(job: str | None, everything: bool, kubeconfig: Path | None) -> None:  
         raise click.UsageError(messages.ONE_OR_ALL)
     try:
         api = connect(kubeconfig)
-        waiting = list(by_hand.waiting(api, job))
+        gated_pods = list(by_hand.gated_pods(api, job))
     except ApiError as error:
         raise click.ClickException(str(error)) from error
-    failed = 0
-    for pod in waiting:
+    failure_count = 0
+    for pod in gated_pods:
         if why := by_hand.admit(api, pod):
-            failed += 1
+            failure_count += 1
         text = messages.admitted_by_hand(f"{pod.namespace}/{pod.name}", display_name(pod.key), why)
         say(text, err=bool(why))
-    if failed:
-        raise click.ClickException(messages.not_admitted(failed))
-    if not waiting:
+    if failure_count:
+        raise click.ClickException(messages.not_admitted(failure_count))
+    if not gated_pods:
         raise click.ClickException(messages.none_waits(job))
 
 

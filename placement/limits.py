@@ -6,13 +6,14 @@ with 200 parts each take 150 MB.
 
 from typing import Final
 
-MOST_CONDITIONS: Final = 200  # parts: a value is one part; a label, term, expression or toleration is four
-MOST_TEXT: Final = 4096  # characters of all conditions, of all labels, and of the anti-affinity, each
+# Parts: a term, an expression, a toleration or a label is four parts, and each value of an expression is one.
+MOST_CONDITIONS: Final = 200
+MOST_TEXT: Final = 4096  # characters: a maximum each for the conditions, the labels and the anti-affinity
 MOST_APART: Final = 16  # anti-affinity terms; the guard denies pods with more terms
-MOST_APART_TEXT: Final = 1024  # characters of these terms if the pod has no placement annotation
-# Labels of a pod without a placement annotation. If it has more labels, only the `MARKS` are stored.
+MOST_APART_TEXT: Final = 1024  # characters of these terms, or of the labels, without a placement annotation
+# Labels of a pod without a placement annotation. If the pod has more labels, only the `MARKS` are stored.
 MOST_LABELS: Final = 32
-# Bytes of the annotations of a gated pod: the API server permits 262,144, and a plan needs 18,300.
+# Bytes of the annotations of a gated worker: the API server permits 262,144, and a plan needs 18,300.
 MOST_ANNOTATIONS: Final = 240_000
 MOST_RESOURCES: Final = 32  # different resources that the pod requests
 MOST_PORTS: Final = 16  # host ports

@@ -26,7 +26,7 @@ class Reason(StrEnum):
     """The codes of the reasons for which a job waits."""
 
     PODS = "pods"  # it has too few Pods, or its Pods prevent its admission
-    BACKOFF = "backoff"  # its admission, or that of another job of its namespace, failed before
+    BACKOFF = "backoff"  # an admission in its namespace failed, or its Pods were deleted: it waits
     UNITS = "units"  # too few of the units that it needs are free
     GUARANTEE = "guarantee"  # enough units are free, but guarantees keep them for other teams
     RESERVED = "reserved"  # enough units are free, but reserved for an earlier job
@@ -254,15 +254,15 @@ def no_event(error: Exception, pause: timedelta | None = None) -> str:
 # ---- Answers to the preview service ------------------------------------------------------------------------
 
 CANNOT_ANSWER: Final = "a question about a job could not be answered"
-NOT_DECIDED: Final = "it cannot be decided, see the program's log"
+NOT_DECIDED: Final = "there is no answer because of an error: see the placement program's log"
 NOT_LEADER: Final = "this replica does not decide"
-BUSY: Final = "it answers another question: try again"
+BUSY: Final = "this replica answers another question: try again"
 NOT_WHOLE_JOB: Final = "whole-job admission does not place it"
 CLAIMS_DEVICES: Final = "it claims devices: ask with kubectl ultraserver preview --fit"
 EMPTY: Final = "the job has no workers"
 size_of_question: Final = "a question has 1 to {} bytes".format
 outdated: Final = "the last decision was made at {:%H:%M:%S} UTC".format
-answered_just_now: Final = "it answered a question just now: try again in {:.1f} s".format
+answered_just_now: Final = "this replica answered a question just now: try again in {:.1f} s".format
 slow_question: Final = "the question has not arrived within {:g} s".format
 many_workers: Final = "the job has more than {} workers".format
 long_name: Final = "a name has at most {} characters".format

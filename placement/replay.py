@@ -32,7 +32,7 @@ def read(path: Path) -> Snapshot:
 
     Raises:
         OSError: The file cannot be read.
-        ValueError: The file is not a snapshot.
+        ValueError: The file is not a snapshot, or is too large.
     """
     data = content(path, path, MOST_MIB * 2**20 + 1)
     if len(data) > MOST_MIB * 2**20:
@@ -63,7 +63,7 @@ def decision_for(snapshot: Snapshot) -> Decision:
 
 
 def describe(decision: Decision) -> dict[str, Any]:
-    """Returns a decision as JSON: first a sentence, then the jobs in order."""
+    """Returns a decision as JSON: first a sentence, then the jobs by what happens to them."""
     admissions, waits, deletions = decision.admissions, decision.waiting, decision.deletions
     return {
         "text": messages.replayed(len(admissions), len(waits), len(deletions)),

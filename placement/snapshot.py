@@ -1,6 +1,6 @@
 """Writes the inputs of a decision as JSON, from which `placement.replay` repeats the decision. Pure.
 
-The JSON has only the fields of `placement.observe.model`: no command, no environment variable, no Secret.
+The JSON has only the fields of `placement.observe`'s objects: no command, no environment variable, no Secret.
 """
 
 import re
@@ -43,9 +43,9 @@ class Snapshot:
 def as_json(snapshot: Snapshot, *, hidden: bool = False) -> Any:  # noqa: ANN401 - JSON
     """Returns a snapshot as JSON, without the labels that no decision reads.
 
-    If ``hidden``, numbers replace all names and label values, except label values that node affinity compares
-    as numbers. Equal names stay equal, names keep their order, and a pod's name keeps the number at its end,
-    because decisions depend on these facts.
+    If ``hidden``, numbers replace all names and label values, except public values and label values that node
+    affinity compares as numbers. Equal names stay equal and names keep their order, because decisions depend
+    on both. A pod's name keeps the number at its end, for people.
     """
     reduced = _without_unread_labels(snapshot)
     if not hidden:
@@ -62,7 +62,7 @@ def as_json(snapshot: Snapshot, *, hidden: bool = False) -> Any:  # noqa: ANN401
 
 
 def _without_unread_labels(snapshot: Snapshot) -> Snapshot:
-    """Returns a snapshot with only the labels that its pods select, and the labels of units."""
+    """Returns a snapshot with only the labels that its pods select, and those of units and jobs."""
     node_keys, pod_keys = {*snapshot.units.kinds, *NODE_IDS.values()}, {HIDDEN, *MARKS}
     for pod in snapshot.pods:
         expressions = (item for term in pod.demand.terms or () for item in term.labels)

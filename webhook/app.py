@@ -48,7 +48,7 @@ def create_app(*blueprints: Blueprint, render_error: Callable[[int, str, str], R
 
 
 def describe_error(error: Exception) -> tuple[int, str, dict[str, Any]]:
-    """Returns the HTTP status, the reason and the headers for an error; logs unexpected errors."""
+    """Returns the status, the reason and the headers for an error; logs failures and unexpected errors."""
     match error:
         case HTTPException():
             status = error.code or 500

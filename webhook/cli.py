@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import click
 
 from common.completion import SHELLS, script
-from common.files import files_of, read_text
+from common.files import files_of, read_named
 from common.output import Program, colour_lines, say
 from common.texts import did_you_mean, fold, printable
 from webhook import limits
@@ -136,7 +136,10 @@ def completion(shell: str) -> None:
 )
 @click.option("-R", "--recursive", is_flag=True, help="Also preview files in subdirectories.")
 @click.option(
-    "-n", "--namespace", type=namespace, help="Namespace of documents; one with another namespace is refused."
+    "-n",
+    "--namespace",
+    type=namespace,
+    help="Namespace of the documents. A document with another namespace is refused.",
 )
 @click.option(
     "-o", "--output", "form", type=click.Choice([*FORMATS, *PIPELINES]), default="diff", show_default=True
@@ -165,8 +168,8 @@ def preview_command(  # noqa: PLR0913 - the options of the command
 ) -> NoReturn:
     """Show what the webhook would do to the objects in files, without a cluster.
 
-    FILE may be -, which is standard input. Exits with 0 if no object would change, with 1 if an object would
-    change, and with 2 if an object would be refused or cannot be read.
+    FILE can be -, which is standard input and the default. Exits with 0 if no object would change, with 1 if
+    an object would change, and with 2 if an object would be refused or cannot be read.
     """
     if must_place and options["old"]:
         raise click.UsageError("--must-place is for new objects, and --old for updates: use one of them")
@@ -178,7 +181,7 @@ def preview_command(  # noqa: PLR0913 - the options of the command
         contents = [_read(file, path) for path in paths for file in files_of(path, recursive=recursive)]
         documents = [document for content in contents if isinstance(content, list) for document in content]
         if options["old"]:
-            source, text = read_text(options["old"], options["old"])
+            source, text = read_named(options["old"], options["old"])
             options["old"] = read_documents(text, source)
         options |= {"max_pods": limits.PODS_OF_ALL, "report_progress": partial(say, err=True)}
         previews = preview(table, documents, now=time.time(), **options)
@@ -202,12 +205,12 @@ def preview_command(  # noqa: PLR0913 - the options of the command
         for message, _ in errors:
             say(f"error: {message}", err=True)
     has_changes = any(part.report["patch"] for item in previews for part in item.parts)
-    has_failed = errors or any(case.findings_on(*FAILURES) for case in cases)
+    has_failed = errors or any(case.findings_of(*FAILURES) for case in cases)
     sys.exit(FAILED if has_failed else DIFFERENT if has_changes else SAME)
 
 
 def _say_previews(form: str, previews: list[Preview], cases: list[Case]) -> None:
-    """Prints previews, and prints to standard error the details for people that the format does not have."""
+    """Prints previews. Details for people that the format lacks are printed to standard error."""
     if form != "diff":
         say(FORMATS[form](previews), nl=False)
     for item, case in zip(previews, cases, strict=True):
@@ -215,7 +218,7 @@ def _say_previews(form: str, previews: list[Preview], cases: list[Case]) -> None
             say(colour_lines(headline(item) + as_diff(item)), nl=False)
         text = "" if form == "why" else details(item)
         text = text if form in {"diff", "why"} else headline(item) + text
-        failures = (row("failed", finding.text) for finding in case.findings_on("not placed"))
+        failures = (row("failed", finding.text) for finding in case.findings_of("not placed"))
         say(colour_lines("".join([text, *failures])), err=True, nl=False)
     if len(previews) > 1 and form != "why":
         say(totals(previews), err=form != "diff")
@@ -236,7 +239,7 @@ def lint(files: tuple[Path, ...], form: str, rules: tuple[Path, ...], *, placeme
     """Report all problems of rule tables.
 
     Each FILE is one table, and the files of a directory are one table. Without FILE, the packaged table is
-    checked.
+    checked. Exits with 1 if a table has problems; notes are not problems.
     """
     results = [_lint_result(path, placement=placement) for path in (*files, *rules) or (None,)]
     if form == "json":
@@ -325,7 +328,7 @@ def explain(key: str) -> None:
 def test_command(
     folder: Path, junit: Path | None, rules: tuple[Path, ...], *, placement: bool, update: bool
 ) -> NoReturn:
-    """Run test cases, which are objects with the expected outcomes.
+    """Run test cases, which are objects with their expected outcomes.
 
     Exits with 0 if all cases pass, with 1 if a case fails, and with 2 if a case is invalid or DIR has none.
     """
@@ -356,7 +359,7 @@ def convert(file: Path) -> None:
 
     Sections that do not change keep their text with its comments. Exits with 1 if the result does not load.
     """
-    old = read_text(file, file)
+    old = read_named(file, file)
     new = convert_table(old)
     say(new, nl=False)
     for text in find_removed_rules(old, new):
@@ -393,7 +396,7 @@ def _table_error_text(error: TableError) -> str:
 def _read(path: Path, given_path: Path) -> list[Document] | DocumentError | OSError:
     """Returns the documents of a file, with Lists expanded; or the error if the file cannot be read."""
     try:
-        source, text = read_text(path, given_path)
+        source, text = read_named(path, given_path)
         return expand_lists(read_documents(text, source))
     except (DocumentError, OSError) as error:
         return error

@@ -21,7 +21,7 @@ from webhook.preview.fit import ask_placement
 from webhook.preview.page import error_page
 from webhook.preview.views import preview_blueprint
 from webhook.rows.table import Table
-from webhook.rules.source import TableSource, TableTexts, load_error, table_of
+from webhook.rules.source import TableSource, TableTexts, explain_table_error, table_of
 from webhook.server import Application, Listener, TlsFiles
 from webhook.serving.longwork import LongWork, result_of
 from webhook.serving.worker import WsgiApp
@@ -56,14 +56,15 @@ def serve(  # noqa: PLR0913 - the options of the command
     Raises:
         TableError: The rule table is invalid.
         ValueError: A setting or the certificate is invalid.
+        OSError: A file cannot be read.
     """
     log_settings = _configure_logs(log_format, log_level)
     tls = TlsFiles(tls_cert, tls_key)
     listeners = [Listener(host, port)]
     if metrics_port is not None:
         listeners.append(Listener(host, metrics_port, tls=False))
-    state, metrics = CurrentState(TableSource(rules), tls), metrics_port is not None
-    apps = partial(admission_apps, state, log_settings["logconfig_dict"], metrics=metrics)
+    state, has_metrics = CurrentState(TableSource(rules), tls), metrics_port is not None
+    apps = partial(admission_apps, state, log_settings["logconfig_dict"], has_metrics=has_metrics)
     Application(apps, listeners, tls, **log_settings).run()
 
 
@@ -85,13 +86,13 @@ def serve_preview(  # noqa: PLR0913 - the options of the command
     Application(apps, [Listener(host, port, tls=False)], **log_settings).run()
 
 
-def admission_apps(state: CurrentState, log_config: dict[str, Any], *, metrics: bool) -> list[WsgiApp]:
-    """Returns the application of each listener. The worker calls this function and owns the results."""
+def admission_apps(state: CurrentState, log_config: dict[str, Any], *, has_metrics: bool) -> list[WsgiApp]:
+    """Returns the application of each listener; starts `LongWork` and `keep_fresh` in the worker process."""
     counters = Metrics(state)
     state.tables.work = work = LongWork(state.tables, log_config, memory=REVIEW_MEMORY)
     gevent.spawn(keep_fresh, partial(state.refresh, partial(load_changed, work)))
     apps: list[WsgiApp] = [create_app(admission_blueprint(state, counters))]
-    if metrics:
+    if has_metrics:
         apps.append(DispatcherMiddleware(create_app(), {"/metrics": make_wsgi_app(counters.registry)}))
     return apps
 
@@ -99,7 +100,7 @@ def admission_apps(state: CurrentState, log_config: dict[str, Any], *, metrics: 
 def preview_apps(
     source: TableSource, log_config: dict[str, Any], allowed_hosts: Sequence[str] = (), fit: str | None = None
 ) -> list[WsgiApp]:
-    """Returns the preview application. The worker process calls this function.
+    """Returns the preview application; starts `LongWork` and `keep_fresh` in the worker process.
 
     ``fit`` is the URL of the placement program. A thread asks the program, because the HTTP client blocks.
     """
@@ -118,7 +119,7 @@ def load_changed(work: Work, texts: TableTexts) -> Table:
         UnusableError: The table is invalid, or the check takes too much time or memory.
     """
     try:
-        problem: str = work(0, load_error, texts)
+        problem: str = work(0, explain_table_error, texts)
     except FailedError as error:
         message = f"{texts.path} cannot be checked: {error}"
         raise UnusableError(message, time.time() + RETRY_SECONDS) from error
@@ -129,7 +130,7 @@ def load_changed(work: Work, texts: TableTexts) -> Table:
 
 
 def keep_fresh(refresh: Callable[[], object]) -> NoReturn:
-    """Reads changed files while the process lives."""
+    """Calls ``refresh``, which reads changed files, every `POLL_SECONDS`; logs its errors. Never returns."""
     while True:
         gevent.sleep(POLL_SECONDS)
         try:

@@ -23,7 +23,7 @@ REASONS: Final[Mapping[int, str]] = {
 
 
 def reason_of(status: int) -> str:
-    """Returns the default text for a status."""
+    """Returns the default text for a status; without one in `REASONS`, its HTTP phrase."""
     return REASONS.get(status, HTTPStatus(status).phrase)
 
 

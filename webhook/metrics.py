@@ -48,9 +48,15 @@ class Metrics(Collector):
         self._bad_requests = Counter(
             "bad_requests", "Bodies that are not a review, or that need too much memory.", **options
         )
-        self._failures = Counter("failures", "Reviews with an internal error.", **options)
+        self._failures = Counter(
+            "failures", "Reviews with an internal error, or that took too long.", **options
+        )
         self._seconds = Histogram(
-            "review_seconds", "Time to answer.", ("endpoint",), buckets=BUCKETS, **options
+            "review_seconds",
+            "Time to evaluate a review and encode the response.",
+            ("endpoint",),
+            buckets=BUCKETS,
+            **options,
         )
         self._reloads = Counter(
             "reloads",
@@ -73,7 +79,7 @@ class Metrics(Collector):
         shadow: Summary | None = None,
         seconds: float = 0.0,
     ) -> None:
-        """Counts an answer."""
+        """Counts an answer: as a review if its status is 200, otherwise as a bad request or a failure."""
         if status in {HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE}:
             self._bad_requests.inc()
         elif status != HTTPStatus.OK:

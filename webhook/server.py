@@ -29,8 +29,9 @@ class Log(Logger):  # type: ignore[misc]  # gunicorn has no types
 class Application(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
     """Runs gunicorn with our settings and worker.
 
-    `run` serves until a signal. Only after SIGTERM, it finishes the requests that have begun. The exit code
-    is 0 after a signal, 3 if the application could not be created, and 1 if an address could not be bound.
+    `run` serves until a signal. After SIGTERM, but not after other signals, it first finishes the requests
+    that have begun. The exit code is 0 after a signal, 3 if the application could not be created, and 1 if an
+    address could not be bound.
 
     Args:
         make_apps: Creates the application of each listener. The worker process calls this function before it
@@ -84,5 +85,5 @@ class Application(BaseApplication):  # type: ignore[misc]  # gunicorn has no typ
             self.cfg.set(name, value)
 
     def load(self) -> dict[Listener, WsgiApp]:
-        """Creates the applications in the worker process."""
+        """Creates the application of each listener, in the worker process."""
         return dict(zip(self.listeners, self._make_apps(), strict=True))

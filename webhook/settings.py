@@ -1,4 +1,4 @@
-"""Defines the options and environment variables of the commands that serve."""
+"""Defines the options of the commands that serve, and options for rule tables that commands share."""
 
 from collections.abc import Callable
 from functools import partial, reduce

@@ -6,18 +6,18 @@ from typing import Any
 Work = Callable[..., Any]
 """``work(size, function, *arguments)`` returns ``function(table, *arguments)`` with the table in use.
 
-``size`` is the number of bytes that the function reads; a short call may overtake a long call. The function
+``size`` is the number of bytes that the function reads; a short call can overtake a long call. The function
 may run in another process, so the function and the arguments must be picklable.
 
 Raises:
-    BusyError: Too much work waits.
+    BusyError: Too much work waits, or this call has waited too long.
     TooLargeError: The work needs too much memory.
     FailedError: The work took too long.
 """
 
 
 class BusyError(Exception):
-    """The error if too much long work waits; the caller may try again in a second."""
+    """The error if too much long work waits; the caller can try again in a second."""
 
     def __init__(self, reason: str = "too much work is waiting; try again") -> None:
         super().__init__(reason)

@@ -42,13 +42,13 @@ def kubernetes(version: str) -> Iterator[Line]:
     yield line(status, code, version=version, oldest=oldest, newest=newest)
 
 
-def rights(refused: Sequence[str]) -> Iterator[Line]:
+def rights(refused_resources: Sequence[str]) -> Iterator[Line]:
     """Yields whether the user may create the objects of an installation."""
-    yield line(FAIL if refused else PASS, "rights", resources=", ".join(refused))
+    yield line(FAIL if refused_resources else PASS, "rights", resources=", ".join(refused_resources))
 
 
 def nodes(fleet: Fleet) -> Iterator[Line]:
-    """Yields whether UltraServer nodes have the labels and devices of the device plugin or DRA driver."""
+    """Yields whether UltraServer nodes have labels and devices, and whether guarantees can be met."""
     members = [node for node in fleet.topology.nodes.values() if fleet.is_ultraserver_node(node)]
     units, count = fleet.table.units, len(members)
     unlabelled = [node.name for node in members if all(node.unit(key) is None for key in units.labels)]
@@ -77,14 +77,16 @@ def _guarantees(fleet: Fleet) -> Iterator[Line]:
             yield line(WARN, "guarantees", promised=promised, label=label, existing=existing)
 
 
-def operators(kinds: Collection[str], programs: Sequence[DeployedProgram], *, kueue: bool) -> Iterator[Line]:
+def operators(
+    kinds: Collection[str], programs: Sequence[DeployedProgram], *, has_kueue: bool
+) -> Iterator[Line]:
     """Yields whether the operator of each served kind of job runs, and Kueue, if it is installed."""
     if MPIJOBS not in kinds:
         yield line(WARN, "no-mpijobs", kind=MPIJOBS)
     for kind, (name, _) in OPERATORS.items():
         if kind in kinds:
             yield _runs("operator", programs, name, kind)
-    if kueue:
+    if has_kueue:
         yield _runs("kueue", programs, "kueue")
     for program in programs:
         if program.name == "kueue" and release(program.version) < OLDEST_KUEUE:

@@ -64,7 +64,7 @@ class Gatherer(Lister):
         return at(self.api.create(f"/apis/{version}/{kind.lower()}s", review), "status", "allowed") is True
 
     def dry_run(self, path: str, document: Object) -> tuple[Object, str]:
-        """Creates an object as a dry run. Returns the object to store, and the reason if it is refused."""
+        """Returns an object as a dry run stores it, or {} and why it is refused; raises without the right."""
         try:
             return self.api.create(f"{path}?dryRun=All", document), ""
         except ApiError as error:
@@ -111,7 +111,7 @@ class Gatherer(Lister):
 
     @cached_property
     def registrations(self) -> dict[str, Object | None]:
-        """The installation's webhook configurations, by kind."""
+        """The installation's webhook configurations, by kind; None for a missing configuration."""
         kinds = (MUTATING, "ValidatingWebhookConfiguration")
         return {kind: self.api.get(f"{ADMISSION_PATH}/{kind.lower()}s/{NAME}") for kind in kinds}
 
@@ -159,8 +159,8 @@ def _job(gatherer: Gatherer) -> Iterator[Line]:
         reference, gatherer.namespace, stored, (), fleet, namespace, registration=registration, rules=rules
     )
     case = gatherer.with_preview(case, TRIAL_JOB)
-    expected = bool(case.answer.get("patch")) and labels(namespace).get(INJECT) not in OPT_OUT_VALUES
-    return installed.job(stored, refusal, case, expected=expected)
+    should_change = bool(case.answer.get("patch")) and labels(namespace).get(INJECT) not in OPT_OUT_VALUES
+    return installed.job(stored, refusal, case, should_change=should_change)
 
 
 def _placement(gatherer: Gatherer) -> Iterator[Line]:
@@ -182,9 +182,9 @@ def _levels(gatherer: Gatherer) -> Iterator[Line]:
 def _guard(gatherer: Gatherer) -> Iterator[Line]:
     path = f"{ADMISSION_PATH}/validatingadmissionpolic"
     policies, bindings = [*gatherer.items(f"{path}ies")], [*gatherer.items(f"{path}ybindings")]
-    placement = any(program.deployment == f"{NAME}/{COMPONENT}" for program in gatherer.programs)
+    has_program = any(program.deployment == f"{NAME}/{COMPONENT}" for program in gatherer.programs)
     accounts = gatherer.operator_accounts(gatherer.kinds)
-    return installed.guard(policies, bindings, accounts, placement=placement)
+    return installed.guard(policies, bindings, accounts, has_program=has_program)
 
 
 def _pods(gatherer: Gatherer) -> Iterator[Line]:
@@ -201,7 +201,7 @@ CLUSTER_CHECKS: Final[dict[str, Check]] = {
     "kubernetes": lambda gatherer: cluster.kubernetes(text_at(gatherer.api.get("/version"), "gitVersion")),
     "nodes": lambda gatherer: cluster.nodes(gatherer.fleet),
     "operators": lambda gatherer: cluster.operators(
-        gatherer.kinds, gatherer.programs, kueue=bool(gatherer.kueue_api)
+        gatherer.kinds, gatherer.programs, has_kueue=bool(gatherer.kueue_api)
     ),
 }
 """The checks that run both before and after an installation."""

@@ -122,7 +122,7 @@ def tables(answers: ReadyzAnswers, revision: str, problem: str) -> Iterator[Line
 
 
 def bundles(registrations: Mapping[str, Object | None], served: set[bytes] | None) -> Iterator[Line]:
-    """Yields whether the registrations exist, and trust the ``served`` authorities; None if not readable."""
+    """Yields whether the registrations exist, and trust an authority of ``served`` (None if unknown)."""
     for kind, registration in registrations.items():
         wrong = list[str]()
         for hook in maps_at(registration, "webhooks"):
@@ -164,15 +164,15 @@ def _kinds(rule: Object) -> Iterator[str]:
     return (f"{pair}/{name}" for pair in pairs for name in rule["resources"])
 
 
-def job(stored: Object, refusal: str, case: Case, *, expected: bool) -> Iterator[Line]:
-    """Yields the result of a job's dry run; ``expected`` is whether the rule table changes the job."""
+def job(stored: Object, refusal: str, case: Case, *, should_change: bool) -> Iterator[Line]:
+    """Yields the result of a job's dry run; ``should_change`` is whether the rule table changes the job."""
     if refusal:
         yield line(FAIL, "job-refused", namespace=case.namespace, why=printable(refusal, 300))
     elif any(ADDED in labels(template, "annotations") for template in templates(stored)):
         yield line(PASS, "job-changed", namespace=case.namespace)
     else:
         for finding in explain_unchanged(case):
-            status, remedy = (FAIL, WEBHOOK_LOGS) if expected else (WARN, finding.remedy)
+            status, remedy = (FAIL, WEBHOOK_LOGS) if should_change else (WARN, finding.remedy)
             yield line(status, "job-unchanged", namespace=case.namespace, why=finding.text, remedy=remedy)
 
 
@@ -199,16 +199,16 @@ def levels(used: Collection[str], existing: Collection[str]) -> Iterator[Line]:
 
 
 def guard(
-    policies: Sequence[Object], bindings: Sequence[Object], accounts: Mapping[str, bool], *, placement: bool
+    policies: Sequence[Object], bindings: Sequence[Object], accounts: Mapping[str, bool], *, has_program: bool
 ) -> Iterator[Line]:
     """Yields whether the guard's policies are enforced, and whether they permit the accounts of operators.
 
-    With ``placement``, also yields a line if no policy limits the account of whole-job admission.
+    With ``has_program``, also yields a line if no policy limits the account of whole-job admission.
     """
     actions = {name_of(policy): set[str]() for policy in policies}
     for binding in (item for item in bindings if text_at(item, "spec", "policyName") in actions):
         actions[binding["spec"]["policyName"]] |= {*binding["spec"]["validationActions"]}
-    if placement and not any("Deny" in actions.get(name, ()) for name in ACCOUNT_POLICIES):
+    if has_program and not any("Deny" in actions.get(name, ()) for name in ACCOUNT_POLICIES):
         yield line(FAIL, "placement-account")
     guard_policies = {name for name in actions if name.startswith(f"{NAME}-guard-")}
     broken = sorted({*(POLICIES - guard_policies), *(name for name in guard_policies if not actions[name])})

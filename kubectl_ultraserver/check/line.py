@@ -22,7 +22,7 @@ PASS, WARN, FAIL = Status
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One result of a check. A result that is not ``pass`` has a remedy and a link to the documents."""
+    """One result of a check. Only results that are not ``pass`` have a remedy and a link to the documents."""
 
     status: Status
     code: str

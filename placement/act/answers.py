@@ -21,16 +21,16 @@ MOST_BYTES: Final = 2 * 2**20
 MAX_AGE: Final = timedelta(minutes=1)
 """If the last decision is older, there is no answer: the cluster may have changed too much."""
 PAUSE_FACTOR: Final = 9
-"""The pause after an answer, as a multiple of the time that it took, because decisions need the processor."""
+"""The pause after an answer, as a multiple of the answer's time, because decisions need the processor."""
 
 FORECAST_SECONDS: Final = 2.0
 """Seconds after which the forecast makes no further decision: the preview service waits for five seconds."""
 
 LOG_PAUSE: Final = 60.0
-"""Seconds after an error in which no other error is logged."""
+"""Seconds after a logged error in which no other error is logged."""
 
 RECEIVE_SECONDS: Final = 2.0
-"""Maximum time in which a client must send its question: no other question is answered meanwhile."""
+"""Maximum time for a client to send its question, because no other question is answered meanwhile."""
 
 _log = logging.getLogger("placement")
 
@@ -44,7 +44,7 @@ class AnswerApp:
     """A WSGI application that answers whether a job would start now.
 
     Args:
-        scene: Returns the inputs of the last decision; None if this replica does not lead.
+        scene: Returns the inputs of the last decision; None if this replica does not lead or has not decided.
         clock: Returns the time.
     """
 
@@ -55,7 +55,7 @@ class AnswerApp:
     _next_log: float = field(default=0.0, init=False)  # no error is logged before this time
 
     def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
-        """Answers a request: with status 400 if the body is not a job, with 503 if there is no answer now."""
+        """Answers a request: with status 400 if the question has no answer, with 503 if it has none now."""
         try:
             status, body = HTTPStatus.OK, as_json(self._answer(environ))
         except _UnavailableError as error:

@@ -11,7 +11,7 @@ from placement.observe.names import names_of
 from placement.observe.read import read_pod
 
 
-def waiting(api: RestApi, job: str | None) -> Iterator[Pod]:
+def gated_pods(api: RestApi, job: str | None) -> Iterator[Pod]:
     """Yields the pods that have the gate: those of one job (``namespace/name``), or of all jobs."""
     namespace, _, name = (job or "").partition("/")
     for page in api.pages(f"/api/v1/namespaces/{namespace}/pods" if job else "/api/v1/pods"):

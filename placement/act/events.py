@@ -1,7 +1,7 @@
 """The Events that ``kubectl describe pod`` shows: why a job waits, and whether it was admitted.
 
-An Event is written for the first waiting worker of a job and for its launcher. It is written when the text
-changes, and again after `REPEAT`, because the API server keeps Events for an hour only.
+An Event is written for the first waiting worker of a job and for its launcher. While a job waits, an Event is
+written when the text changes, and again after `REPEAT`, because the API server keeps Events only for an hour.
 """
 
 import logging
@@ -26,11 +26,11 @@ from placement.observe.model import COMPONENT, JobKey, Pod
 # after the last Event at the earliest.
 REPEAT: Final = timedelta(minutes=30)
 PAUSE: Final = timedelta(minutes=1)
-GRACE: Final = timedelta(seconds=5)  # a younger job gets no Event: its pods may not all exist yet
-# Maximum number of Events in a pass, and for one namespace in a pass: many jobs must not cause a burst.
+GRACE: Final = timedelta(seconds=5)  # a younger job gets no `WAITING` Event: some pods may not exist yet
+# Maximum number of waiting jobs that get Events in a pass, in all and in one namespace, to avoid bursts.
 PER_PASS: Final = 50
 PER_NAMESPACE: Final = 10
-MAX_SECONDS: Final = 2.0  # maximum time for Events in a pass, because the API server may be slow
+MAX_SECONDS: Final = 2.0  # after this time in a pass, no other waiting job gets Events
 
 _log = logging.getLogger("placement")
 
@@ -46,26 +46,26 @@ class Reporter:
     _silent_until: datetime | None = field(default=None, init=False)
 
     def report_waiting(self, waiting_jobs: Sequence[Waiting], now: datetime) -> None:
-        """Writes Events about waiting jobs, and forgets the Events of jobs that no longer wait."""
+        """Writes new Events about waiting jobs, within limits, and forgets the Events of other jobs."""
         keys = {waiting_job.job.key for waiting_job in waiting_jobs}
         self._last_events = {key: last_event for key, last_event in self._last_events.items() if key in keys}
-        written: Counter[str] = Counter()
+        job_counts: Counter[str] = Counter()
         deadline = time.monotonic() + MAX_SECONDS
         for waiting_job in waiting_jobs:
-            if written.total() >= PER_PASS or (written and time.monotonic() >= deadline):
+            if job_counts.total() >= PER_PASS or (job_counts and time.monotonic() >= deadline):
                 break
             job, why = waiting_job.job, waiting_job.why
-            is_permitted = written[job.key[0]] < PER_NAMESPACE and now - job.created >= GRACE
+            is_permitted = job_counts[job.key[0]] < PER_NAMESPACE and now - job.created >= GRACE
             if is_permitted and self._is_news(job.key, why, now):
                 was_written = self.write(job, EventReason.WAITING, why, now)
                 self._last_events[job.key] = (why if was_written else "", now)
-                written[job.key[0]] += 1
+                job_counts[job.key[0]] += 1
 
     def write(self, job: Job, reason: EventReason, text: str, now: datetime, kind: str = "Normal") -> bool:
         """Writes Events about a job. Returns false if the API server cannot store Events now.
 
-        Such a call may last until its timeout, and no job is admitted meanwhile. So after an error, no Event
-        is written for `PAUSE`, except if only this Event is forbidden.
+        After an error, no Event is written for `PAUSE`, because such a call may last until its timeout, and
+        no job is admitted meanwhile. An Event that is forbidden is logged, and causes no such pause.
         """
         for pod in _pods_with_events(job):
             if self._silent_until is not None and now < self._silent_until:
@@ -107,9 +107,9 @@ class Reporter:
 
 
 def _pods_with_events(job: Job) -> list[Pod]:
-    """Returns the pods that get Events: the first waiting worker, and the first other waiting pod."""
-    waiting = job.gated_pods or job.pods
+    """Returns the first worker and the first other pod, of the gated pods or, if there are none, of all."""
+    members = job.gated_pods or job.pods
     workers = sorted(
-        (member.pod for member in waiting if member.place is not None), key=lambda pod: pod.number
+        (member.pod for member in members if member.place is not None), key=lambda pod: pod.number
     )
-    return [*workers[:1], *[member.pod for member in waiting if member.place is None][:1]]
+    return [*workers[:1], *[member.pod for member in members if member.place is None][:1]]

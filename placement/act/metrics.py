@@ -10,14 +10,14 @@ from placement.decide.plan import Decision
 from placement.messages import EventReason, Reason
 
 PREFIX: Final = "ultraserver_placement"
-SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 
 
 class Metrics:
     """The metrics of one loop. `PassRunner` increases the public counters."""
 
     def __init__(self) -> None:
-        """Creates each metric with all its labels and the value zero, so that rates have a first value."""
+        """Creates the metrics. Values with fixed labels begin at zero, so that rates have a first value."""
         self.registry = CollectorRegistry()
         common: dict[str, Any] = {"namespace": PREFIX, "registry": self.registry}
         self._waiting = Gauge("waiting_jobs", "Jobs that wait; from the leader only.", ["reason"], **common)
@@ -41,7 +41,7 @@ class Metrics:
         )
         self._leader = Gauge("leader", "1 while this replica holds the Lease.", **common)
         self._decided = Gauge("last_decision_timestamp_seconds", "Unix time of the last decision.", **common)
-        self._seconds = Histogram("decision_seconds", "Time of a decision.", buckets=SECONDS, **common)
+        self._seconds = Histogram("decision_seconds", "Time of a decision.", buckets=BUCKETS, **common)
         self.admissions = Counter("admissions", "Jobs that were admitted.", **common)
         self.deletions = Counter("deletions", "Pods that were deleted and are recreated.", **common)
         self.preemptions = Counter("preemptions", "Jobs that were preempted.", **common)
@@ -56,10 +56,10 @@ class Metrics:
         for kind in ("watch", "write", "decision"):
             self._failures.labels(kind)
 
-    def set_leader(self, leader: bool) -> None:  # noqa: FBT001 - the loop calls it back
-        """Stores whether this replica leads. A follower's old values are removed: they would cause alerts."""
-        self._leader.set(leader)
-        if not leader:
+    def set_leader(self, is_leader: bool) -> None:  # noqa: FBT001 - the loop calls it back
+        """Records whether this replica leads. Removes a follower's old values, which would cause alerts."""
+        self._leader.set(is_leader)
+        if not is_leader:
             for gauge in (*map(self._waiting.labels, Reason), self._oldest, self._unsettled):
                 gauge.set(0)
             self._units.clear()

@@ -50,7 +50,8 @@ class PassRunner:
     metrics: "Metrics"
     clock: Callable[[], datetime]
     interval: float = 10.0  # seconds between passes if nothing changes: decisions depend on the time, too
-    # Seconds after which a pass begins no write, so that it ends before the Lease; the next pass continues.
+    # Seconds after which a pass begins writes for no other job, so that it ends before the Lease. The next
+    # pass continues.
     max_seconds: float = 5.0
     _writers: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(WRITERS, "write"), init=False
@@ -59,13 +60,14 @@ class PassRunner:
     _written_pods: dict[str, Pod] = field(default_factory=dict, init=False)
     _topology: Topology = field(default_factory=lambda: Topology(()), init=False)
     _topology_inputs: tuple[object, ...] = field(default=(), init=False)
-    # The inputs of the last decision; None on a replica that does not lead.
+    # The inputs of the last decision; None if this replica does not lead or has not decided.
     scene: Scene | None = field(default=None, init=False)
 
     def __call__(self) -> float:
-        """Decides, writes and reports; returns the seconds until the next pass: none if writes are missing.
+        """Decides, writes and reports if the copies are fresh; returns the seconds until the next pass.
 
-        After a refused write, that job backs off, and other jobs may get its units in the next pass.
+        These are 0 if a write is missing or was refused. After a refused write, the job backs off, and other
+        jobs can get its units in the next pass.
         """
         if not self.is_fresh():
             return self.interval * jitter()
@@ -82,10 +84,10 @@ class PassRunner:
         return self.interval * jitter() if was_in_time and not was_refused else 0.0
 
     def is_fresh(self) -> bool:
-        """Returns whether the copies of nodes and pods are fresh: a stale copy may show used nodes as free.
+        """Returns whether a decision is possible; counts a failure if any copy is stale.
 
-        If only copies for device claims are stale, jobs without claims are still admitted, but only to nodes
-        without claimed devices.
+        A stale copy of nodes or pods can show used nodes as free. If only copies for device claims are stale,
+        no node offers devices for claims, and jobs without claims are still admitted.
 
         Raises:
             RuntimeError: A watch has ended and cannot continue, so the program must be started again.
@@ -97,10 +99,10 @@ class PassRunner:
         is_stale = any(copy.stale_reason for copy in self.copies[:NEEDED_COPIES])
         return not is_stale and all(copy.wait(0) or copy.stale_reason for copy in self.copies)
 
-    def set_leader(self, leader: bool) -> None:  # noqa: FBT001 - the loop calls it back
-        """Stores whether this replica leads. A follower drops its memory, which becomes outdated."""
-        self.metrics.set_leader(leader)
-        if not leader:
+    def set_leader(self, is_leader: bool) -> None:  # noqa: FBT001 - the loop calls it back
+        """Records whether this replica leads. A follower drops its memory and scene: they become outdated."""
+        self.metrics.set_leader(is_leader)
+        if not is_leader:
             self._memory, self.scene = Memory(), None
 
     def _decide(self) -> Decision:
@@ -134,7 +136,7 @@ class PassRunner:
             with self._handle_refusal(deletion.job):
                 self._delete(deletion)
         for number, admission in enumerate(decision.admissions):
-            # At least one job is admitted in each pass, however long the decision took.
+            # The first admission has no deadline, so that a slow decision does not prevent all admissions.
             if number and time.monotonic() >= deadline:
                 return False
             with self._handle_refusal(admission.job):
@@ -143,7 +145,7 @@ class PassRunner:
 
     @contextlib.contextmanager
     def _handle_refusal(self, job: Job) -> Iterator[None]:
-        """Runs the writes for a job. If the API server refuses a write, the job backs off, without a unit."""
+        """Runs the writes for a job. If a write fails, logs and counts the error; the job then backs off."""
         try:
             yield
         except ApiError as error:
@@ -169,7 +171,7 @@ class PassRunner:
 
         plans = {pod.uid: plan for pod, plan in admission.plans}
         pinned_pods: dict[str, Pod] = {}
-        # One after the other: if two leaders write, only the faster one can write all plans.
+        # Plans are written one after the other: if two leaders write, only the faster leader can write all.
         for first_pod, _ in admission.plans:
             pinned_pods |= self._write_pods(write_plan, [first_pod])
         gated_pods = [pinned_pods.get(member.pod.uid, member.pod) for member in job.gated_pods]
@@ -180,7 +182,7 @@ class PassRunner:
         self.reporter.write(job, EventReason.ADMITTED, text, now)
 
     def _write_pods(self, write_pod: Callable[[Pod], Pod | None], pods: Iterable[Pod]) -> dict[str, Pod]:
-        """Writes pods in parallel; returns the written pods by uid. They are remembered even if others fail.
+        """Writes pods in parallel; returns the written pods by uid. Remembers them even if other writes fail.
 
         Raises:
             ApiError: A write failed. Writes that had not begun were cancelled.
@@ -208,7 +210,7 @@ class PassRunner:
         _log.warning("%s", messages.about(display_name(deletion.job.key), deletion.why))
 
         def delete_pod(pod: Pod) -> Pod | None:
-            """Deletes a pod that has not started; evicts it if its job leaves its node or is preempted."""
+            """Deletes a pod; a started pod only if its job leaves a node or is preempted."""
             if preemptor and not write.is_unchanged(self.api, pod):
                 return None
             if event_reason:

@@ -68,13 +68,13 @@ def gate_removal(pod: Pod) -> list[Object]:
 
 
 def patch(api: RestApi, pod: Pod, operations: list[Object]) -> Pod | None:
-    """Changes a pod.
+    """Changes a pod; with no operations, does nothing.
 
     Returns:
         The pod as it is stored; None if it has ended.
 
     Raises:
-        ApiError: The pod was replaced, or its pin or its gates have changed.
+        ApiError: The pod was replaced, its pin or gates have changed, or the API server refuses.
     """
     if not operations:
         return pod
@@ -83,7 +83,7 @@ def patch(api: RestApi, pod: Pod, operations: list[Object]) -> Pod | None:
 
 
 def is_unchanged(api: RestApi, pod: Pod) -> bool:
-    """Returns whether the facts about a pod on which a deletion depends are still true on the API server."""
+    """Returns whether the fields on which a pod's deletion depends are unchanged on the API server."""
     raw = api.get(pod_path(pod))
     current = read_pod(raw) if raw else None
     facts = attrgetter("uid", "node", "admitted_at", "on_failure", "priority")
@@ -91,13 +91,12 @@ def is_unchanged(api: RestApi, pod: Pod) -> bool:
 
 
 def delete(api: RestApi, pod: Pod) -> bool:
-    """Deletes a pod, unless it has started; returns whether it was deleted.
+    """Deletes a pod that is pinned and has neither started nor ended; returns whether it was deleted.
 
     The gate is removed first, because the program's account may not delete a pod that has the gate.
 
     Raises:
-        ConflictError: The pod was replaced.
-        ApiError: The pod cannot be deleted.
+        ApiError: The pod cannot be deleted, or was replaced just now.
     """
     raw = api.get(pod_path(pod))
     current = raw and read_pod(raw)

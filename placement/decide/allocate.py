@@ -19,8 +19,8 @@ Members = Sequence[Member]
 
 MOST_DEMANDS: Final = 4  # maximum number of demands of a job's workers; equal demands count once
 MOST_COMPARED: Final = 1000  # maximum number of conditions that a decision compares for one namespace
-DEMAND_COST: Final = 10  # how many conditions a demand counts as: each demand is compared with every node
-MOST_TRIES: Final = 8  # how often a decision tries to reserve units for the jobs of one namespace
+RANKING_COST: Final = 10  # conditions that each `Ranking` adds: its demands are compared with all nodes
+MOST_TRIES: Final = 8  # maximum number of searches for units to reserve, for each namespace and guarantee
 
 
 class UnplacedError(Exception):
@@ -40,17 +40,17 @@ class Allocator:
         # ``doubtful`` has the names of nodes that an admitted job did not get. Their units are chosen last.
         self._cluster, self._doubtful = cluster, doubtful
         self._rankings: dict[tuple[str, int, tuple[Demand, ...]], Ranking] = {}
-        self._compared_parts: Counter[str] = Counter()
+        self._compared_conditions: Counter[str] = Counter()
         # By namespace and guarantee, the number of searches for units to reserve.
         self._tries: Counter[tuple[str, Guarantee | None]] = Counter()
 
     def admit(self, job: Job, age: timedelta | None) -> Admission:
-        """Returns the admission of a job, which must have no `Job.obstacle`.
+        """Returns the admission of a job without a `Job.obstacle`, and holds the new units for the job.
 
-        ``age`` is the age of the job; None if no units may be reserved for it.
+        ``age`` is the age of the job; None if no units may be reserved for the job.
 
         Raises:
-            UnplacedError: A block gets no unit.
+            UnplacedError: A block gets no unit, or the workers of a block cannot have the same unit.
         """
         units, unplaced = dict[int, str](), list(job.blocks.values())
         if not job.all_wait:
@@ -64,7 +64,7 @@ class Allocator:
         return Admission(job, units)
 
     def _check_pins(self, job: Job) -> None:
-        """Checks that pins agree. Two leaders may have written them, and a pin cannot be changed."""
+        """Raises an error if pins conflict. Two leaders can write different pins, and a pin never changes."""
         owners: dict[str, int] = {}
         for block, pods in job.blocks.items():
             units = {member.unit for member in pods if member.unit}
@@ -75,7 +75,7 @@ class Allocator:
                     raise UnplacedError(messages.same_pin(owners[unit], block, unit))
 
     def _rejoin(self, job: Job, pods: Members) -> str | None:
-        """Returns the unit that other workers of a block have; None if no worker has a unit."""
+        """Returns a unit of a block's workers that has room for the block; None if no worker has a unit."""
         for member in pods:
             pod = member.pod
             if not pod.gated and member.unit is None:
@@ -106,7 +106,7 @@ class Allocator:
         return messages.crowded(unplaced[0].pod.name, unit_id, why)
 
     def _why_unfit(self, job: Job, node: Node, pods: Iterable[Member]) -> str | None:
-        """Returns why a node in a job's unit does not suit the job's pods; None if it does."""
+        """Returns why pods of a job cannot use a node in the job's unit; None if they can."""
         demands = tuple(dict.fromkeys(member.demand for member in pods))
         cause = why_unsuited(node, demands)
         # Jobs may share a single node, whose usage already includes the pods that are pinned to it.
@@ -120,10 +120,13 @@ class Allocator:
         return cause.detail if cause else None
 
     def assign_units(self, job: Job, blocks: Sequence[Members], age: timedelta | None) -> dict[int, str]:
-        """Returns free units for blocks, by the numbers of the blocks, and holds these units."""
+        """Returns free units for blocks, by block number, and holds the units.
+
+        If there are too few, raises an `UnplacedError`, and reserves units if the job may have a reservation.
+        """
         cluster, ranking = self._cluster, self._ranking(job)
         needed = len(blocks)
-        units = ranking.take(job, needed, self._doubtful)
+        units = ranking.best_units(job, needed, self._doubtful)
         if not units:
             possible = len(ranking.possible_units(needed))
             if possible >= needed and (excess := cluster.guarantees.why_never(job)):
@@ -138,25 +141,25 @@ class Allocator:
             by_block[pods[0].pod.block] = unit.id
             cluster.hold_unit(unit, job.key, job.place, pods[0].demand, pods[0].pod.block)
             whole_unit = cluster.topology.whole_unit(job.place.unit, unit)
-            for other_ranking in self._rankings.values():
-                other_ranking.update(whole_unit.nodes)
+            for known_ranking in self._rankings.values():
+                known_ranking.update(whole_unit.nodes)
         return by_block
 
     def _reserve(self, job: Job, ranking: Ranking, count: int, age: timedelta) -> None:
-        """Reserves units for a job if it may have a reservation and enough units will become free."""
+        """Adds the reservations that a job may have, if enough units have a known or assumed end."""
         reservations, namespace = self._cluster.reservations, job.key[0]
         for guarantee in reservations.permitted_guarantees(job, age):
             tries = self._tries[namespace, guarantee]
             if tries < MOST_TRIES and len(ranking.ending_units) >= count:
                 self._tries[namespace, guarantee] += 1
-                reservation = ranking.reserve(count, job, guarantee)
+                reservation = ranking.reservation_for(count, job, guarantee)
                 reservations += [reservation] if reservation else []
 
     def _ranking(self, job: Job) -> Ranking:
         """Returns the units that suit a job.
 
         Raises:
-            UnplacedError: The job, or its namespace, has too many conditions to compare.
+            UnplacedError: The job has too many demands, or its namespace has too many conditions to compare.
         """
         place, demands = job.place, job.demands
         if len(demands) > MOST_DEMANDS:
@@ -164,12 +167,12 @@ class Allocator:
         ranking = self._rankings.get((place.unit, place.size, demands))
         if ranking is None:
             namespace = job.key[0]
-            parts = DEMAND_COST + sum(demand.cost for demand in demands)
-            compared = self._compared_parts[namespace]
-            if compared + parts > MOST_COMPARED:
-                why = messages.many_conditions(namespace, compared, parts, MOST_COMPARED)
+            conditions = RANKING_COST + sum(demand.cost for demand in demands)
+            compared = self._compared_conditions[namespace]
+            if compared + conditions > MOST_COMPARED:
+                why = messages.many_conditions(namespace, compared, conditions, MOST_COMPARED)
                 raise UnplacedError(why, reason=Reason.PODS)
-            self._compared_parts[namespace] += parts
+            self._compared_conditions[namespace] += conditions
             ranking = Ranking(self._cluster, place, demands)
             self._rankings[(place.unit, place.size, demands)] = ranking
         return ranking

@@ -21,9 +21,11 @@ MOST_DEVICE_REQUESTS: Final = 8
 class Allocation(NamedTuple):
     """Devices of a node that are allocated to a claim."""
 
-    claim: JobKey  # the namespace, and ``claim/NAME`` in place of the name of a job
+    claim: JobKey  # the namespace, and ``claim/NAME`` in place of a job label
     node: str
-    amounts: Mapping[str, int]  # by resource, in thousandths, without what its pods request in their specs
+    # By resource, in thousandths. If the scheduler created the claim for extended resources, without the
+    # requests in the specs of its pods.
+    amounts: Mapping[str, int]
     is_orphaned: bool  # whether the devices are Neuron devices that no existing pod uses
 
 
@@ -37,7 +39,7 @@ def unmet_request(
     """Returns a request of a pod for which a node has too few free devices; None if it has enough for all.
 
     Requests with more conditions come first, and get the devices that suit the fewest requests. A
-    request for all devices of the node is met only if none of the devices is in use.
+    request for all devices is met only if devices meet its conditions, and all these devices are free.
     """
     chosen = {device.key for device in devices if device.tainted}
     suiting = {
@@ -58,7 +60,7 @@ def unmet_request(
 
 
 def with_devices(inventory: Inventory, nodes: Mapping[str, Node]) -> Mapping[str, Node]:
-    """Returns the nodes with their devices, and with the extended resources that the devices serve."""
+    """Returns the nodes with their devices and extended resources; unchanged if the inventory is stale."""
     if inventory.stale_reason:
         return nodes
     by_node: defaultdict[str, list[Device]] = defaultdict(list)
@@ -107,8 +109,7 @@ def allocations(inventory: Inventory, nodes: Mapping[str, Node], pods: Iterable[
         by_node: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for driver, pool, device_name in claim.devices:
             key = key_of(driver, pool, device_name)
-            # If the slice of the device is gone, the node is unknown: a pool usually has the name of its
-            # node.
+            # If the slice of the device is gone, the pool's name is used: it is usually the name of the node.
             node, device = devices.get(key, (pool, None))
             by_node[node].update(dict.fromkeys((key, *(device.resources if device else ())), 1000))
         users = [by_uid[uid] for uid in claim.users if uid in by_uid]

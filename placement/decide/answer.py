@@ -1,6 +1,6 @@
 """Answers whether a job would start if it were created now, by a decision that includes its Pods. Pure.
 
-The answer names no objects of other users, because its readers may not have the right to list Pods.
+The answer names no objects of other users, because its readers possibly have no right to list Pods.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,11 +21,11 @@ from placement.observe.model import Pod
 MOST_PODS: Final = 1024
 """Maximum number of Pods of the job in a question."""
 LONGEST_NAME: Final = 253
-"""Maximum length of a name, as in the API server. It is limited because caches store the names."""
+"""Maximum length of a name, as in the API server. Caches store the names."""
 MOST_DECISIONS: Final = 30
 """Maximum number of decisions of a forecast, because the program needs time for its own decisions."""
 ASKED_JOB: Final = "job that is asked about"
-"""Prefix of the name of the job in a question. It has spaces, so no existing job has the same name."""
+"""Prefix of the job label in a question. It has spaces, so no existing job has the same label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,9 @@ class Answer:
 
     fits: bool  # whether the job would start
     units: tuple[str, ...]  # the units that the job would get
-    # The job's place in the queue, from 1; None if it would start, or cannot be admitted now.
+    # The job's position in the queue, from 1; None if it would start, or cannot be admitted now.
     position: int | None
-    waiting: int  # the number of other jobs that wait
+    waiting: int  # the number of other jobs that wait, including jobs that start now
     start: datetime | None  # when the job may start; None if that is unknown
     exact: bool  # whether the start depends on time limits only, and on no assumption
     why: str  # why the job would wait; empty if it would start
@@ -47,7 +47,7 @@ def pods_of(question: Mapping[str, Any], now: datetime) -> list[Pod]:
     """Returns the Pods of a job that the preview service describes.
 
     Raises:
-        ValueError: Whole-job admission does not place the job, or the question is invalid.
+        ValueError: Whole-job admission does not place the job, or the question cannot be answered.
     """
     workers: list[dict[str, Any]] = []
     sets = int(question["sets"])
@@ -74,7 +74,7 @@ def pods_of(question: Mapping[str, Any], now: datetime) -> list[Pod]:
 def answer_for(scene: Scene, pods: Sequence[Pod], goes_on: Callable[[], bool] = lambda: True) -> Answer:
     """Returns whether a job with these Pods would start if it were created now.
 
-    The forecast of the start ends when ``goes_on`` returns false.
+    The job preempts no other job. The forecast of the start ends when ``goes_on`` returns false.
     """
     keys = {pod.key for pod in pods}
     tuning = replace(scene.tuning, preempts=False)

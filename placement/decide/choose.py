@@ -22,20 +22,20 @@ from placement.observe.model import Demand, Guarantee, JobKey, Node
 
 Rank = tuple[tuple[bool, ...], int, int]
 Entry = tuple[Rank, tuple[str, ...]]
-"""The rank of a unit; then the ids of the larger units that contain the unit, and its own id.
+"""The rank of a unit; then the ids of all units of its first node, the largest first; then its own id.
 
 In this order, units of the same larger unit come together.
 """
 
 
 class Ranking:
-    """The units that suit pods with equal demands, and the free ones among them, sorted by rank."""
+    """The units that suit pods with certain demands, and the free ones among them, sorted by rank."""
 
     def __init__(self, cluster: Cluster, place: Place, demands: tuple[Demand, ...]) -> None:
         self._cluster, self.place, self.demands = cluster, place, demands
-        # The units that suit the pods, by id, whether or not they have holders; and why other units do not.
         self._kind = kind = cluster.units.kind_of_place(place)
         self.has_parts = kind.is_divisible  # whether a job may have fewer nodes than the unit has
+        # The units that suit the pods, by id, whether or not they have holders; and why other units do not.
         self.units, self.causes = cluster.topology.units_for(place.unit, place.size, kind.nodes, demands)
         # The rank depends on the free nodes of larger units, and of the unit itself if jobs share the unit.
         own_label = [place.unit] if kind.shared else []
@@ -45,28 +45,29 @@ class Ranking:
         self._larger_labels = [(labels.index(key), key, kinds[key].max_nodes) for key in larger_labels]
         self._unit_ids = cluster.topology.unit_ids(labels)
         self._is_single_node = place.size == 1 and not kind.is_divisible
-        self._examined: list[Unit] = []
+        # The value of `possible_units`, and an iterator that finds more such units.
+        self._possible_units: list[Unit] = []
         is_possible = cluster.can_become_free
-        self._unexamined = (unit for unit in self.units.values() if is_possible(unit, place, kind, demands))
+        self._more_units = (unit for unit in self.units.values() if is_possible(unit, place, kind, demands))
         # The units that suit the pods, by id, each with the cause if too few of its nodes are free, or None.
         self.unit_states = {unit.id: (unit, self.why_not_free(unit)) for unit in self.units.values()}
         # The entries of the free units: by unit id, and the best first. `update` changes both.
         self._entries = {unit.id: self._entry(unit) for unit, cause in self.unit_states.values() if not cause}
         self._ranked = sorted(self._entries.values())
-        # The units that a job could have and whose jobs all have a known end, with the last end and the jobs.
+        # The value of `ending_units`; None if it must be computed again.
         self._ending_units: list[tuple[Unit, End, Sequence[JobKey]]] | None = None
 
-    def take(self, job: Job, count: int, doubtful: Collection[str]) -> list[Unit]:
+    def best_units(self, job: Job, count: int, doubtful_nodes: Collection[str]) -> list[Unit]:
         """Returns the best ``count`` units for a job; an empty list if there are too few.
 
-        Last come units with doubtful nodes, which an admitted job did not get, units that are reserved for a
+        Last come units with doubtful nodes (an admitted job did not get them), units that are reserved for a
         job within the guarantee of another team, and units whose anti-affinity terms are too many to examine.
         """
         cluster = self._cluster
         reservations = cluster.reservations.excluding(job)
         reserved_nodes = cluster.reservations.nodes(reservations)
         allowances = cluster.allowances(job, reservations)
-        doubtful = cluster.reservations.nodes_of_other_teams(job).union(doubtful)
+        last_nodes = cluster.reservations.nodes_of_other_teams(job).union(doubtful_nodes)
         best: list[Unit] = []
         last: list[Unit] = []
         is_unclear = cluster.repelling.is_unclear
@@ -74,7 +75,7 @@ class Ranking:
             unit = self.units[unit_id]
             if not reserved_nodes.isdisjoint(unit.names) or cluster.why_repelled(unit.nodes, job):
                 continue
-            if not unit.names.isdisjoint(doubtful) or is_unclear(unit.nodes, job.key[0]):
+            if not unit.names.isdisjoint(last_nodes) or is_unclear(unit.nodes, job.key[0]):
                 last.append(unit)
             elif try_take(allowances, unit):
                 best.append(unit)
@@ -93,9 +94,9 @@ class Ranking:
         return self._cluster.why_not_free(unit, self.place, self._kind, self.demands)
 
     def jobs_to_end(self, unit: Unit, removable_jobs: AbstractSet[JobKey]) -> frozenset[JobKey] | None:
-        """Returns the jobs that must end before a block can have a unit; None if others must end, too.
+        """Returns the jobs that must end before a block can have a unit; None if not all may end.
 
-        The jobs must be in ``removable_jobs``. If jobs share the unit, the nodes with the fewest are chosen.
+        Only jobs in ``removable_jobs`` may end. If jobs share the unit, nodes with the fewest jobs are used.
         """
         holders, is_shared = self._cluster.holders, self._kind.shared
         whole_unit = unit if is_shared else self._cluster.topology.whole_unit(self.place.unit, unit)
@@ -127,17 +128,17 @@ class Ranking:
         return by_server
 
     def possible_units(self, count: int | None = None) -> Sequence[Unit]:
-        """Returns units that a job could have if other jobs ended: all, or at least ``count`` if possible."""
-        missing_count = None if count is None else max(count - len(self._examined), 0)
-        self._examined.extend(islice(self._unexamined, missing_count))
-        return self._examined
+        """Returns units that a job could have if all other jobs ended. ``count`` limits the search."""
+        missing_count = None if count is None else max(count - len(self._possible_units), 0)
+        self._possible_units.extend(islice(self._more_units, missing_count))
+        return self._possible_units
 
-    def reserve(self, count: int, job: Job, guarantee: Guarantee | None) -> Reservation | None:
-        """Returns a reservation of the units that become free first; None if too few have a known end.
+    def reservation_for(self, count: int, job: Job, guarantee: Guarantee | None) -> Reservation | None:
+        """Returns a reservation of the units that become free first; None if there are too few.
 
-        Units come last if a job of the same namespace without a time limit holds them, or if pods of the
-        namespace that are not workers fill them. With ``guarantee``, only units within this guarantee of the
-        job's team are reserved.
+        Units come last if their end is assumed and a job of the same namespace holds them, or if they are
+        full and have pods of the namespace that are not workers. With ``guarantee``, only units within this
+        guarantee of the job's team are reserved.
         """
         guarantees = self._cluster.guarantees
         reservations = self._cluster.reservations
@@ -179,9 +180,9 @@ class Ranking:
 
     @property
     def ending_units(self) -> Sequence[tuple[Unit, End, Sequence[JobKey]]]:
-        """The units that become free at a known time, each with the time and its holders.
+        """The units that become free at a known or assumed time, each with the time and its holders.
 
-        They are sorted by their `End`. Among assumed times, units with fewer nodes in use come first.
+        They are sorted by `End`, but among assumed times, units with fewer holders on their nodes come first.
         """
         if self._ending_units is None:
             holders = self._cluster.holders
@@ -207,17 +208,17 @@ class Ranking:
         return self._rank(unit), (*self._unit_ids[unit.nodes[0].name], unit.id)
 
     def _rank(self, unit: Unit) -> Rank:
-        """Returns the rank: units within larger units that are in use come first, the fullest first."""
+        """Returns the rank: units within larger units that are not whole come first, the fullest first."""
         node, cluster = unit.nodes[0], self._cluster
         unit_ids = self._unit_ids[node.name]
-        are_whole, smallest_free = [], None
+        are_whole, free_count = [], None
         for index, key, max_nodes in self._larger_labels:
             unit_id = unit_ids[index]
             free = cluster.free_count(key, unit_id)
             are_whole.append(free >= max_nodes)
-            if smallest_free is None and unit_id:
-                smallest_free = free
-        return tuple(are_whole), smallest_free or 0, cluster.free_devices(node) if self._is_single_node else 0
+            if free_count is None and unit_id:
+                free_count = free
+        return tuple(are_whole), free_count or 0, cluster.free_devices(node) if self._is_single_node else 0
 
     def _largest_unit_id(self, node: Node) -> str:
         """Returns the id of the largest unit that contains a node; for a node in no unit, the node's name."""

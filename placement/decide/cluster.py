@@ -21,7 +21,7 @@ from placement.observe.model import Demand, JobKey, Node, Pod, UnitKind, UnitSet
 # The states of a unit. It is sick if too few of its nodes are Ready and not cordoned. If it is neither sick
 # nor reserved, it has as many free nodes as a job can have (free), fewer (part), or none (used).
 STATES: Final = ("sick", "reserved", "free", "part", "used")
-# A number of nodes or devices that is larger than that of any unit or node.
+# More nodes than any unit has, and more devices than any node has.
 MORE_THAN_ANY: Final = 10_000
 
 
@@ -29,7 +29,7 @@ MORE_THAN_ANY: Final = 10_000
 class Part:
     """The nodes of one block in a unit that several jobs share."""
 
-    size: int  # the number of the block's pods
+    size: int  # the number of pods of the block
     demand: Demand  # the demand of each of these pods on a node
     nodes: set[str]  # the names of the nodes of these pods
 
@@ -48,14 +48,14 @@ class Cluster:
         self.topology, self.units, self.ends = topology, units, ends
         # For each unit that jobs share, by node label and id: its parts, by job and number of the block.
         self.parts: defaultdict[tuple[str, str], dict[tuple[JobKey, int], Part]] = defaultdict(dict)
-        # For each node that has holders: the jobs and the pods without a job, each with the number of nodes
-        # that it needs for itself.
+        # For each node that has holders: the jobs, the pods without a job, and the claims without a pod, each
+        # with the number of nodes that it needs for itself.
         self.holders: dict[str, dict[JobKey, int]] = {}
-        # The amounts that pods on a node use, by resource, in thousandths: of all pods, and of the pods
-        # without a job. It is unknown whether pods without a job ever end.
+        # The amounts in use on a node, by resource, in thousandths: by all pods and claims; and by pods
+        # without a job and claims without a pod. It is unknown whether these pods and claims ever end.
         self.usage: defaultdict[str, dict[str, int]] = defaultdict(dict)
         self.lasting_usage: defaultdict[str, dict[str, int]] = defaultdict(dict)
-        # The nodes whose holder is a pod without a job, or a claim.
+        # The nodes that have a pod without a job, or a claim without a pod, as a holder.
         self._lasting_nodes: set[str] = set()
         # By namespace, the nodes with pods that are not workers: pods that have no trusted placement
         # annotation, or use no devices.
@@ -69,7 +69,7 @@ class Cluster:
         self.reservations = Reservations(self.guarantees, ends)
 
     def add_pod(self, member: Member) -> None:
-        """Adds a pod to the node that it has, or to the unit to which it is pinned."""
+        """Adds a pod to its node. A worker with a node or a pin also holds its unit."""
         pod, key, place, demand = member.pod, member.key, member.place, member.demand
         uses_devices = member.uses_devices
         if node := pod.node:
@@ -95,12 +95,12 @@ class Cluster:
             self._hold_unit_of(member, place)
 
     def _hold_unit_of(self, member: Member, place: Place) -> None:
-        """Holds the unit of a worker, because other workers of the block may be recreated there."""
+        """Holds the unit of a worker, also for workers of the block that will be recreated there."""
         pod, key, kind = member.pod, member.key, self.units.kind_of_label(place.unit)
-        is_shared_node = place.size == 1 and not kind.is_divisible
-        if is_shared_node and pod.node:
+        is_single_node = place.size == 1 and not kind.is_divisible
+        if is_single_node and pod.node:
             return
-        is_held = not is_shared_node and (key, member.unit) in self._held_units
+        is_held = not is_single_node and (key, member.unit) in self._held_units
         unit = None if is_held else self.topology.unit(place.unit, member.unit)
         if unit is None:
             return
@@ -111,7 +111,7 @@ class Cluster:
             self.parts[place.unit, unit.id][key, member.pod.block].nodes.add(pod.node)
 
     def add_claim(self, allocation: Allocation) -> None:
-        """Adds the devices of a node that are allocated to a claim."""
+        """Adds the devices of a node that are allocated to a claim. A claim without a pod holds the node."""
         for counts in (self.usage, self.lasting_usage) if allocation.is_orphaned else (self.usage,):
             used = counts[allocation.node]
             used.update((name, used.get(name, 0) + amount) for name, amount in allocation.amounts.items())
@@ -137,7 +137,7 @@ class Cluster:
                 self._lasting_nodes.add(name)
 
     def hold_unit(self, unit: Unit, job: JobKey, place: Place, demand: Demand, block: int) -> None:
-        """Holds a unit for a block of a job. If the unit is a single node, jobs may share it."""
+        """Holds a unit, or a part of a shared unit, for a block of a job. Jobs may share a single node."""
         kind, whole = self.units.kind_of_label(place.unit), self.topology.whole_unit(place.unit, unit)
         if kind.shared:
             part = Part(place.size, demand, set())
@@ -207,8 +207,8 @@ class Cluster:
     ) -> Cause | None:
         """Returns the cause if anti-affinity keeps the job's workers off the nodes; otherwise None.
 
-        With ``ending_jobs``, returns the cause only if it may remain after these jobs have ended: because of
-        a pod without a job, or of another job, which may have only a launcher there.
+        With ``ending_jobs``, ignores the anti-affinity between the job and these jobs. A job that is not
+        among them, such as a job with only a launcher there, and a pod without a job are not ignored.
         """
         if not (self.repelling.namespaces or job.anti_affinity):
             return None
@@ -218,7 +218,7 @@ class Cluster:
         return None
 
     def is_repelled_by_own_namespace(self, unit: Unit, job: Job) -> bool:
-        """Returns whether a unit has no holder, but anti-affinity of the job's namespace repels the job."""
+        """Returns whether anti-affinity of the job's namespace, and no holder, keeps the job off a unit."""
         is_free = self.holder(unit, job.place.size) is None
         owners = self.repelling.term_owners(unit.nodes, job)
         return is_free and any(owner[0] == job.key[0] for owner in owners)
@@ -240,12 +240,12 @@ class Cluster:
         return Cause("full", messages.full(*lack)) if lack else None
 
     def allowances(self, job: Job, reservations: Iterable[Reservation]) -> list[Allowance]:
-        """Returns, for each label, the units that a job may take without those reserved within guarantees."""
+        """Returns, for each label, the units that a job may take, except those reserved within guarantees."""
         reserved_nodes = self.reservations.nodes(other for other in reservations if other.guarantee)
         return self.guarantees.allowances(job, reserved_nodes) if self.guarantees.labels else []
 
     def largest_filler(self, nodes: Iterable[Node], demands: Iterable[Demand]) -> Pod | None:
-        """Returns the pod without devices that uses most of the resource that is short on a node; or None."""
+        """Returns the pod without devices that uses the most of a resource that a node lacks; or None."""
         if (lack := _first_lack(nodes, demands, self.usage)) is None:
             return None
         name, resource = lack
@@ -265,7 +265,7 @@ class Cluster:
         return None
 
     def free_devices(self, node: Node) -> int:
-        """Returns the number of free devices of a node, in thousandths of a device."""
+        """Returns the sum of the free amounts of a node's device resources, in thousandths."""
         used, devices = self.usage.get(node.name, {}), self.units.devices
         return sum(amount - used.get(name, 0) for name, amount in node.allocatable.items() if name in devices)
 
@@ -291,7 +291,7 @@ class Cluster:
         return counts
 
     def _has_devices(self, pod: Pod) -> bool:
-        """Returns whether a pod's node has the requested devices: a node may lose them while the pod runs."""
+        """Returns whether a pod's node has a device resource that the pod requests: a node can lose it."""
         node = self.topology.nodes.get(pod.node)
         requests = pod.demand.requests
         return node is not None and any(

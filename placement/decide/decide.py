@@ -1,8 +1,8 @@
 """Decides which jobs are admitted now, which units they get, and why other jobs wait. Pure, without a clock.
 
-Jobs that need only units that they already have come first. Then jobs are sorted by priority, and for equal
-priority by (age + 10 minutes) / (share + 0.1)³, where the share is the part of all nodes that the job's
-namespace has. The first job that does not fit gets a reservation of the units that become free first. Later
+Jobs that need only units that they already have, or that move off failed nodes, come first. Then jobs are
+sorted by priority, and for equal priority by urgency (`Shares.urgency`), except jobs that preempt or keep
+their position. The first job that does not fit gets a reservation of the units that become free first. Later
 jobs are admitted to units that are not reserved, or to reserved units if these jobs end before the
 reservation begins. The demands and failures of a job do not delay jobs of other namespaces.
 """
@@ -62,8 +62,8 @@ class Scene:
 def assume(pods: Iterable[Pod], written_pods: Iterable[Pod]) -> list[Pod]:
     """Returns the pods with this program's own writes, which the watch may not show yet.
 
-    A pod is first gated, then pinned, then without the gate, then bound. If the watch and the API server's
-    answer to a write differ, the later state is used.
+    A pod is first gated, then pinned, then without the gate, then bound, then being deleted. If the watch and
+    the API server's answer to a write differ, the later state is used.
     """
     written_by_uid = {pod.uid: pod for pod in written_pods}
     return [max(pod, written_by_uid.get(pod.uid, pod), key=_stage) for pod in pods]
@@ -82,8 +82,8 @@ class _DecisionMaker:
         self._next_memory = memory.carry_over(now)  # the memory for the next decision
         failures = memory.failures.items()
         refused_jobs = {key for key, failed in failures if failed.refusal and now < failed.retry_time(tuning)}
-        times = memory.exceeded_limits, memory.admitted_jobs, tuning.default_limit, tuning.bound
-        self._ends = Ends(now, *times)
+        limit, bound = tuning.default_limit, tuning.bound
+        self._ends = Ends(now, memory.exceeded_limits, memory.admitted_jobs, limit, bound)
         self._cluster = cluster = Cluster(scene.nodes, refused_jobs, tuning.units, self._ends)
         self._allocator = Allocator(cluster, self._next_memory.doubtful_nodes)
         self._admissions: list[Admission] = []
@@ -93,7 +93,7 @@ class _DecisionMaker:
         self._ended_numbers: defaultdict[JobKey, set[int]] = defaultdict(set)
         self._losses = Losses(cluster, now, tuning, self._next_memory)
         self._preemptions = Preemptions(cluster, now, tuning, self._next_memory, self._losses)
-        # By namespace, the admitted job that lacks nodes, and may still get them within `Tuning.bound`.
+        # By namespace, an admitted job that lacks nodes and may still get them (`_may_get_nodes`).
         self._current_jobs: dict[str, JobKey] = {}
 
     def run(self) -> Decision:
@@ -123,9 +123,9 @@ class _DecisionMaker:
             cache = None
         examiner, members = self._add_pods(cache)
         self._shares = shares = Shares(self._cluster.holders, len(self._cluster.topology.nodes))
-        known_jobs = jobs_of(members, cache.jobs if cache else None)
-        self._cache = Cache(self._cluster.topology, self._tuning.units, examiner.members, known_jobs)
-        jobs = [self._with_ended_workers(job) for _, job in known_jobs.values()]
+        job_cache = jobs_of(members, cache.jobs if cache else None)
+        self._cache = Cache(self._cluster.topology, self._tuning.units, examiner.reusable_members, job_cache)
+        jobs = [self._with_ended_workers(job) for _, job in job_cache.values()]
         by_key = {job.key: job for job in jobs}
         self._errors += self._losses.follow(by_key, self._memory)
         self._preemptions.follow(by_key, self._scene.pods, self._memory.preemption)
@@ -141,23 +141,24 @@ class _DecisionMaker:
         return members, jobs
 
     def _order(self, job: Job, shares: Shares) -> tuple[bool, int, bool, bool, float, datetime, JobKey]:
-        """Returns the sort key of a job: jobs that have their units first, then priority, then urgency.
+        """Returns the sort key of a job: jobs of `_goes_first`, then higher priority, then higher urgency.
 
-        A job that preempts other jobs, or keeps its position, comes before all jobs of the same priority. It
-        loses its position if its age begins later, because of a failure, or if its namespace has a debt.
+        A job that preempts, or keeps its position, comes before other jobs of the same priority. It loses the
+        position after `KEEP_TIME`, after a failure that reduces its age, or if its namespace has a debt.
         """
         age_start, kept_since = self._age_start(job), self._memory.position_kept_since.get(job.key)
         urgency = shares.urgency(job.key[0], self._now - age_start)
-        has_units, preempts = self._goes_first(job), self._preemptions.preempts(job)
+        goes_first, preempts = self._goes_first(job), self._preemptions.preempts(job)
         is_kept = kept_since is not None and age_start <= kept_since and self._now - kept_since < KEEP_TIME
         is_kept = is_kept and job.key[0] not in self._next_memory.age_debts
-        return not has_units, -job.priority, not preempts, not is_kept, -urgency, age_start, job.key
+        return not goes_first, -job.priority, not preempts, not is_kept, -urgency, age_start, job.key
 
     def _age_start(self, job: Job) -> datetime:
         """Returns when the age of a job begins: from then on, the job exists and could have been admitted.
 
-        If an admission fails, all jobs of its namespace lose their age. Otherwise a namespace could hold a
-        unit by failing jobs, one after the other.
+        If an admission fails, the jobs of the namespace lose their age, except jobs that wait again after a
+        node failure or a preemption. Otherwise a namespace could hold a unit by jobs that fail, one after the
+        other. A debt of the namespace reduces the age of all its jobs.
         """
         created, failure, namespace = job.created, self._next_memory.failures.get(job.key), job.key[0]
         failed_at = self._next_memory.failed_namespaces.get(namespace, created)
@@ -184,8 +185,8 @@ class _DecisionMaker:
     def _reserved_since(self) -> dict[JobKey, datetime]:
         """Returns, for each job with a reservation, the time since which jobs of its namespace have one.
 
-        Jobs that no longer wait are ignored. With the time of the job itself, a namespace would get no debt
-        if two of its jobs had a reservation in turn and were then deleted (`_penalise_deleted_jobs`).
+        Jobs that do not wait now are ignored. If only a job's own time were used, a namespace would get no
+        debt if two of its jobs had a reservation in turn and were then deleted (`_penalise_deleted_jobs`).
         """
         reserved_jobs = {reservation.job for reservation in self._cluster.reservations}
         still_waiting = reserved_jobs | {waiting.job.key for waiting in self._waiting}
@@ -196,9 +197,9 @@ class _DecisionMaker:
         return {job: since_by_namespace.get(job[0], self._now) for job in reserved_jobs}
 
     def _position_kept_since(self) -> dict[JobKey, datetime]:
-        """Returns when the waiting jobs began to keep their positions, including jobs whose time is over.
+        """Returns when the waiting jobs began to keep their positions, even if `KEEP_TIME` is over.
 
-        A job is forgotten when it has all its nodes, or its workers are newer than this time. While a
+        A job is forgotten when it has all its nodes, or has a gated worker created since then. While a
         namespace has a debt or a failure, none of its jobs begins to keep its position.
         """
         jobs = {waiting.job.key: waiting.job for waiting in self._waiting}
@@ -220,13 +221,13 @@ class _DecisionMaker:
     def _goes_first(self, job: Job) -> bool:
         """Returns whether a job needs only its own units, or new ones in place of units with failed nodes.
 
-        After a failed admission or a refused write, the job no longer goes first.
+        A job with a failed admission or a refused write in the memory does not go first, nor does a victim.
         """
         moves = (job.is_returning or self._losses.moves(job)) and not self._preemptions.is_victim(job.key)
         return moves and job.key not in self._next_memory.failures
 
     def _add_pods(self, cache: Cache | None) -> tuple[Examiner, list[Member]]:
-        """Adds all pods to the cluster. Returns the examiner, and the pods of jobs that no bug affects."""
+        """Adds all pods and claims. Returns the examiner, and the pods of the jobs that no bug affects."""
         topology, units = self._cluster.topology, self._tuning.units
         pods, inventory = self._scene.pods, self._scene.inventory
         ended_workers = [pod for pod in pods if isinstance(pod, EndedWorker)]
@@ -236,7 +237,7 @@ class _DecisionMaker:
             known = {uid: member for uid, member in known.items() if not member.pod.node}
         examiner = Examiner(live_pods, inventory, topology, units, self._now, self._tuning.bound, known)
         members: list[Member] = []
-        bugs: set[JobKey] = set()
+        bug_keys: set[JobKey] = set()
         for pod in live_pods:
             try:
                 member = examiner.member_of(pod)
@@ -249,21 +250,21 @@ class _DecisionMaker:
             except Exception as error:  # noqa: BLE001 - a bug in this program about one pod
                 member = unexamined_member(pod, units)
                 self._cluster.hold_unexamined(member)
-                if member.key not in bugs:
+                if member.key not in bug_keys:
                     self._report_bug(Job(member.key, (member,)), error)
-                bugs.add(member.key)
+                bug_keys.add(member.key)
         for claim in allocations(inventory, topology.nodes, live_pods):
             self._cluster.add_claim(claim)
         for job, number in ended_workers:
             self._ended_numbers[job].add(number)
-        return examiner, [member for member in members if member.key not in bugs] if bugs else members
+        return examiner, [member for member in members if member.key not in bug_keys] if bug_keys else members
 
     def _with_ended_workers(self, job: Job) -> Job:
         """Returns the job with the numbers of its ended workers if it continues without these workers.
 
         After a failure, and for a new job of the same name, an operator recreates all workers. Ended workers
         of the previous run may still exist then. So ended workers are used only if a part of the job was
-        admitted, or if no worker was created recently.
+        admitted, or if none of its pods was created recently.
         """
         if ended := self._ended_numbers.get(job.key):
             newest = max(member.pod.created for member in job.pods)
@@ -294,7 +295,7 @@ class _DecisionMaker:
             return
         late_workers = self._late_workers(job)
         obstacle = job.obstacle if job.gated_pods else None
-        self._exclude_from_age(job, stuck=bool(obstacle))
+        self._keep_age_start(job, is_stuck=bool(obstacle))
         ending = messages.ENDING if self._preemptions.is_victim(job.key) else None
         why = obstacle or ending or self._backoff_reason(job) if job.gated_pods else None
         if late_workers and not self._was_refused(job):
@@ -314,15 +315,15 @@ class _DecisionMaker:
             except UnplacedError as error:
                 shortage = error.shortage
                 if shortage and reserves:
-                    shortage = self._with_victims(job, shortage)
+                    shortage = self._try_preemption(job, shortage)
                 self._waiting.append(Waiting(job, str(error), error.reason, shortage))
                 can_repel = job.key[0] in self._cluster.repelling.namespaces
                 units = shortage.ranking.units.values() if shortage and can_repel else ()
                 if any(self._cluster.is_repelled_by_own_namespace(unit, job) for unit in units):
-                    self._exclude_from_age(job, stuck=True)  # its author can remove this obstacle at any time
+                    self._keep_age_start(job, is_stuck=True)  # its author can remove this obstacle
 
-    def _with_victims(self, job: Job, shortage: Shortage) -> Shortage:
-        """Returns the shortage of a job that reserves units, with the names of the jobs that it preempts."""
+    def _try_preemption(self, job: Job, shortage: Shortage) -> Shortage:
+        """Begins or continues a preemption, and reserves its units. Returns the shortage with the victims."""
         if not shortage.can_end or job.key[0] in self._next_memory.failed_namespaces:
             return shortage
         if self._preemptions.can_begin(job):
@@ -333,7 +334,7 @@ class _DecisionMaker:
         return replace(shortage, victims=victims) if victims else shortage
 
     def _admission_without(self, job: Job, victims: Collection[JobKey]) -> Admission | None:
-        """Returns the admission of a job if the victims did not exist; None if the job would still wait."""
+        """Returns a job's admission without the victims and ending pods; None if it would still wait."""
         scene = self._scene
         pods, inventory = without_jobs(scene.pods, scene.inventory, victims)
         other_pods = tuple(pod for pod in pods if isinstance(pod, EndedWorker) or not pod.deleting)
@@ -344,7 +345,7 @@ class _DecisionMaker:
         return next((admission for admission in trial._admissions if admission.job.key == job.key), None)
 
     def _delete_pods(self, job: Job, loss: Loss) -> None:
-        """Deletes pods of a job that leaves a failed node or that is preempted."""
+        """Deletes pods of a job that leaves a failed node or is preempted; or explains why the job stays."""
         why, cluster = self._losses.backoff_reason(job) or self._backoff_reason(job), self._cluster
         moving = with_waiting_blocks(job, loss, self._next_memory.lost_since.get(job.key, self._now))
         if why:
@@ -370,39 +371,39 @@ class _DecisionMaker:
         self._deletions.append(Deletion(job, pods, why, loss.reason, loss.at_once, preemptor=loss.preemptor))
 
     def _end_launchers(self, job: Job, loss: Loss) -> None:
-        """Deletes the launcher of a job. When the launcher is gone, a later decision deletes the workers."""
+        """Deletes launchers, unless they were deleted too often. A later decision deletes the workers."""
         topology = self._cluster.topology
         pods = (member.pod for member in loss.launchers)
         # A launcher that is being deleted on a Ready node ends without another deletion.
         pods_to_delete = tuple(pod for pod in pods if not pod.deleting or topology.why_dead(pod.node))
-        keep_reason = self._losses.why_launcher_stays(job) if pods_to_delete else ""
+        keep_reason = self._losses.record_launcher_deletion(job) if pods_to_delete else ""
         why = f"{loss.why}; {keep_reason or messages.LAUNCHER_FIRST}"
         self._waiting.append(Waiting(job, why, Reason.BACKOFF if keep_reason else Reason.PODS))
         if pods_to_delete and not keep_reason:
             deletion = Deletion(job, pods_to_delete, why, loss.reason, loss.at_once, preemptor=loss.preemptor)
             self._deletions.append(deletion._replace(is_last=False))
 
-    def _exclude_from_age(self, job: Job, *, stuck: bool) -> None:
-        """Excludes from a job's age the time in which it is stuck; on a new leader, all time until now."""
+    def _keep_age_start(self, job: Job, *, is_stuck: bool) -> None:
+        """Remembers when a job's age begins. If the job is stuck, skips the time since the last decision."""
         since, previous = self._memory.age_starts.get(job.key), self._memory.decided_at
-        if stuck:
+        if is_stuck:  # without a last decision, all time until now is excluded
             since = min((since or job.created) + (self._now - previous), self._now) if previous else self._now
         if since and job.gated_pods:
             self._next_memory.age_starts[job.key] = since
 
     def _late_workers(self, job: Job) -> tuple[Member, ...]:
-        """Returns the workers that have not started if an admitted job has lacked nodes for too long."""
+        """Returns the unstarted workers of a job that lacks nodes too long. Updates `Memory.unsettled`."""
         if job.is_settled or not job.admitted_workers:
             return ()
         unstarted = tuple(member for member in job.admitted_workers if not member.pod.started)
         placed = len({member.pod.number for member in job.workers if member.pod.node})
         unsettled = self._memory.unsettled.get(job.key)
-        # The time begins at the admission, and begins again when more workers have nodes than ever before. If
+        # The time begins at the admission, and again when more workers have nodes, or all have started. If
         # fewer have nodes, it goes on: otherwise users could delete pods to hold a unit without using it.
         if not (unsettled and unstarted and placed <= unsettled.placed):
             unsettled = Unsettled(self._now, placed)
         self._next_memory.unsettled[job.key] = unsettled
-        # If workers do not exist, the eviction of other workers, which may still pull images, would not help.
+        # If all existing workers have nodes, they may still pull images, and an eviction would not help.
         return unstarted if job.unbound_workers and self._now - unsettled.since >= self._tuning.bound else ()
 
     def _evict(self, job: Job, pods: tuple[Member, ...], why: str) -> None:
@@ -427,9 +428,10 @@ class _DecisionMaker:
     def _penalise_deleted_jobs(self, jobs: Iterable[Job]) -> None:
         """Reduces the age of all jobs of a namespace whose admitted jobs were deleted.
 
-        If a job lacked nodes for a quarter of `Tuning.bound` and was then deleted, its admission has failed.
-        If it was deleted sooner, the namespace gets a debt of `Tuning.bound`. If a job had a reservation
-        and no longer needs it, the namespace gets a debt of the time for which the job had it.
+        If a job lacked nodes for at least a quarter of `Tuning.bound` and was then deleted, its admission has
+        failed. If it was deleted sooner, the namespace gets a debt of `Tuning.bound`. If a job had a
+        reservation, and neither waits for units nor is admitted now, the namespace gets a debt of the time
+        for which its jobs had reservations.
         """
         existing_jobs = {job.key for job in jobs} | self._ended_numbers.keys()
         unsettled = self._memory.unsettled
@@ -456,7 +458,7 @@ class _DecisionMaker:
                 self._next_memory.failed_namespaces[key[0]] = self._now
 
     def _add_debt(self, namespace: str, time: timedelta) -> None:
-        """Adds to the debt of a namespace, whose maximum is the default time limit."""
+        """Adds a time to the debt of a namespace. The maximum debt is the default time limit."""
         debt, _ = self._next_memory.age_debts.get(namespace, (timedelta(), None))
         self._next_memory.age_debts[namespace] = min(debt + time, self._tuning.default_limit), self._now
 
@@ -467,10 +469,10 @@ class _DecisionMaker:
         return since is not None and self._now - since < self._tuning.bound
 
     def _backoff_reason(self, job: Job) -> str | None:
-        """Returns why a job backs off, with the time of the next try; None if it is considered now.
+        """Returns why a job backs off, with the time of the next try if known; None if it is considered now.
 
         In a namespace with failed admissions, the next job is admitted only when all workers of the last
-        admitted job have nodes.
+        admitted job have nodes, or `Tuning.bound` is over.
         """
         current = self._current_jobs.get(job.key[0], job.key)
         if current != job.key and job.key[0] in self._next_memory.failed_namespaces and not job.was_admitted:

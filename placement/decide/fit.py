@@ -49,7 +49,7 @@ def why_unusable(node: Node) -> str | None:
 
 
 def why_misfit(demand: Demand, node: Node) -> Cause | None:
-    """Returns why a usable node does not suit a pod; None if it does. Other pods there are ignored."""
+    """Returns why a usable node does not suit a pod; None if it does. Ignores resources and other pods."""
     if node.taints and (cause := why_untolerated(demand, node)):
         return cause
     for key, value in demand.selector.items():
@@ -73,7 +73,7 @@ def why_untolerated(demand: Demand, node: Node) -> Cause | None:
 
 
 def lacking_resource(demand: Demand, node: Node, used: Mapping[str, int]) -> str | None:
-    """Returns a resource of which a node has too little left for a pod; None if it has enough of each.
+    """Returns the resource, or a text about the claim, for which a node has too little left; or None.
 
     ``used`` has the amounts that the pods on the node use, in thousandths, by resource.
     """
@@ -106,8 +106,8 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
 def selects(term: Apart, own_namespace: str, namespace: str, labels: Mapping[str, str]) -> bool:
     """Returns whether a term of a pod in ``own_namespace`` selects a pod with these labels in ``namespace``.
 
-    Only the name of a namespace is known, so conditions on its other labels count as met. Conditions on
-    labels of a pod that were not stored count as met, too.
+    Only the name of a namespace is known, so conditions on its other labels are ignored. Conditions on
+    labels of a pod that were not stored are ignored, too.
     """
     if term.labels is None or not all(
         _label_matches(labels, item) or _may_have_label(labels, item) for item in term.labels
@@ -122,7 +122,7 @@ def selects(term: Apart, own_namespace: str, namespace: str, labels: Mapping[str
 
 
 def label_pair(term: Apart) -> tuple[str, str] | None:
-    """Returns the label and its value if a term selects pods by exactly one label; None otherwise."""
+    """Returns the one label and value by which a term selects; `ANY_LABEL` if it selects all; else None."""
     match term.labels:
         case ():
             return ANY_LABEL

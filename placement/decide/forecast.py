@@ -1,4 +1,4 @@
-"""Forecasts when waiting jobs may start, with one decision for each expected end of a job. Pure."""
+"""Forecasts when waiting jobs may start, by decisions at the times at which jobs end or retry. Pure."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -21,7 +21,7 @@ class Start(NamedTuple):
 
     at: datetime
     latest: datetime | None = None  # the latest start if all jobs keep their time limits; None if unknown
-    after: tuple[JobKey, ...] = ()  # the jobs that end before it can start
+    after: tuple[JobKey, ...] = ()  # the jobs that end just before this job can start
 
 
 def forecast(
@@ -34,11 +34,12 @@ def forecast(
     """Returns when waiting jobs may start, for the jobs whose start can be predicted.
 
     A running job without a time limit is assumed to run for as long again as it has run. A job that starts
-    later is assumed to run for the default time limit. The forecast ignores jobs that do not exist yet.
+    later is assumed to run for its time limit or, without one, for the default time limit. The forecast
+    ignores jobs that do not exist yet, and later preemptions.
 
     Args:
         scene: The inputs of the decision.
-        decision: The decision.
+        decision: The decision for these inputs.
         jobs: The jobs whose starts are wanted.
         max_decisions: Maximum number of decisions.
         goes_on: Returns whether there is time for another decision.
@@ -68,7 +69,8 @@ def forecast(
         scene = _later_scene(scene, now, decision, ended_jobs)
         decision = scene.decision()
     for key, start in reserved_starts.items():
-        # If the forecast start is later, the job has lost its reservation, and the latest start is unknown.
+        # If the forecast start is later than the start by the reservation, the job has lost the reservation,
+        # and the latest start is unknown.
         if starts.get(key, Start(scene.now)).at <= start.at:
             starts[key] = starts.get(key, start)._replace(latest=start.latest)
     return starts
@@ -82,7 +84,7 @@ def _later_scene(scene: Scene, now: datetime, decision: Decision, ended_jobs: fr
     ended_jobs |= {deletion.job.key for deletion in decision.deletions if deletion.preemptor}
     other_pods, inventory = without_jobs(scene.pods, scene.inventory, ended_jobs)
     pods = tuple(started_pods.get(pod.uid, pod) if isinstance(pod, Pod) else pod for pod in other_pods)
-    # The ended jobs must not look like jobs that users deleted, which reduce the age of other jobs.
+    # The ended jobs must not look like jobs that users deleted: such deletions reduce the age of other jobs.
     debts = scene.memory.age_debts
     memory = replace(
         decision.memory, unsettled={}, recent_admissions={}, failed_namespaces={}, age_debts=debts
@@ -92,7 +94,7 @@ def _later_scene(scene: Scene, now: datetime, decision: Decision, ended_jobs: fr
 
 
 def _reserved_starts(scene: Scene, decision: Decision) -> Iterator[tuple[JobKey, Start]]:
-    """Yields the jobs that have reservations, each with the time at which its reservation begins.
+    """Yields the jobs with a reservation that begins later, each with the time of its earliest one.
 
     `Start.after` has the job that ends last on the reserved nodes. It is empty if no job there has a known
     end: then something else, such as a Pod without a job, keeps the waiting job from starting.
@@ -113,7 +115,7 @@ def _reserved_starts(scene: Scene, decision: Decision) -> Iterator[tuple[JobKey,
 
 
 def _started_pods(admission: Admission, now: datetime) -> Iterator[Pod]:
-    """Yields the Pods of an admitted job as if they had started, so that no later decision evicts the job."""
+    """Yields a job's gated Pods as if they had started, so that no later decision evicts the job."""
     key = admission.job.place.unit
     for member in admission.job.gated_pods:
         pod, unit = member.pod, admission.blocks.get(member.pod.block)

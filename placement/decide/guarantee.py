@@ -6,7 +6,7 @@ free unit only if enough units stay free for all teams to which units are owed. 
 guarantee: a new guarantee is met when jobs end.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any, NamedTuple
@@ -26,15 +26,15 @@ class Use(NamedTuple):
     """The use of a guarantee by its team."""
 
     guarantee: Guarantee
-    nodes: frozenset[str]  # the nodes of up to `guarantee.count` units that only the team uses
-    owed: int  # the number of guaranteed units that the team does not use yet
+    nodes: frozenset[str]  # names of the nodes of up to `guarantee.count` units that only the team uses
+    owed: int  # the number of guaranteed units, minus the healthy units that the team uses
 
 
 class UnitCounts(NamedTuple):
     """The use of the units of one node label. A unit is free if it has no holder and enough usable nodes."""
 
     free_nodes: Mapping[str, str]  # for each node of a free unit, the unit's id
-    free_units: int  # the number of free units
+    free_count: int  # the number of free units
     uses: tuple[Use, ...]  # the use of each guarantee
 
 
@@ -42,13 +42,12 @@ class UnitCounts(NamedTuple):
 class Allowance:
     """The units of one node label that the guarantees of other teams leave to a job."""
 
-    # For each node of a unit that another team uses, the guarantee of that team.
+    # For each node of a unit that another team uses within its guarantee, that guarantee.
     closed_nodes: Mapping[str, Guarantee]
     free_nodes: Mapping[str, str]  # for each node of a free unit, the unit's id
-    spare_units: int  # the number of free units that the job may take
+    spare_count: int  # the number of free units that the job may take
     team_names: str  # the teams to which units are owed, for messages; empty if no units are owed
-    # The ids of the free units that the job has chosen so far, or that are reserved for another job of its
-    # team.
+    # The ids of the free units that the job has chosen so far, or that are reserved for other jobs.
     chosen_units: set[str]
     # If the job must stay within the guarantee of its team, the nodes that the team uses within it; otherwise
     # None.
@@ -61,7 +60,7 @@ class Allowance:
         if self.own_nodes is not None and unit.names - self.own_nodes - self.free_nodes.keys():
             return False
         added = {self.free_nodes[name] for name in unit.names if name in self.free_nodes} - self.chosen_units
-        return not added or len(self.chosen_units) + len(added) <= self.spare_units
+        return not added or len(self.chosen_units) + len(added) <= self.spare_count
 
 
 def try_take(allowances: Sequence[Allowance], unit: Unit) -> bool:
@@ -99,32 +98,33 @@ class Guarantees:
                     self._find_team(label, unit)
 
     def guarantees_of(self, namespace: str) -> tuple[Guarantee | None, ...]:
-        """Returns a namespace's guarantee for each label. Equal results mean equal allowances."""
+        """Returns a namespace's guarantee (or None) for each label. Equal results mean equal allowances."""
         return tuple(self._guarantee(namespace, label) for label in self.labels)
 
     def allowances(
-        self, job: Job, reserved: Iterable[str] = (), within: Guarantee | None = None
+        self, job: Job, reserved_nodes: Collection[str] = (), within: Guarantee | None = None
     ) -> list[Allowance]:
         """Returns the units that a job may take, for each label that has guarantees.
 
         Args:
             job: The job.
-            reserved: The names of nodes that are reserved for other jobs of the same team.
+            reserved_nodes: The names of nodes that are reserved for other jobs.
             within: The guarantee of the team if the job must take no unit beyond it; otherwise None.
         """
         allowances = []
         for label, team in zip(self.labels, self.guarantees_of(job.key[0]), strict=True):
             allowance = self._allowance(label, team)
-            reserved_units = {allowance.free_nodes[name] for name in reserved if name in allowance.free_nodes}
+            unit_ids = allowance.free_nodes
+            reserved_units = {unit_ids[name] for name in reserved_nodes if name in unit_ids}
             allowance = replace(allowance, chosen_units=reserved_units)
             if team and team is within:
                 use = self._use(team)
-                allowance = replace(allowance, spare_units=use.owed, own_nodes=use.nodes)
+                allowance = replace(allowance, spare_count=use.owed, own_nodes=use.nodes)
             allowances.append(allowance)
         return allowances
 
     def covers(self, job: Job) -> bool:
-        """Returns whether all units that a job needs are owed to its team."""
+        """Returns whether as many units as a job needs are owed to its team."""
         labels = self._suitable_labels(job.place, job.demands)
         teams = ((label, self._guarantee(job.key[0], label)) for label in labels)
         return any(team and self._needed(job, label) <= self._use(team).owed for label, team in teams)
@@ -143,7 +143,7 @@ class Guarantees:
         if label not in self.labels or self.covers(job):
             return 0
         others = (use for use in self._uses(label) if use.guarantee is not self._guarantee(job.key[0], label))
-        return max(sum(use.owed for use in others) - self._counts(label).free_units, 0)
+        return max(sum(use.owed for use in others) - self._counts(label).free_count, 0)
 
     def why_never(self, job: Job) -> str | None:
         """Returns why guarantees of other teams always leave a job too few units; None if they do not."""
@@ -159,11 +159,11 @@ class Guarantees:
         return None
 
     def why_kept(self, unit: Unit, job: Job, allowances: Iterable[Allowance]) -> Cause | None:
-        """Returns the cause if a guarantee keeps a unit for another team; None if the job may take it."""
+        """Returns the cause if a guarantee keeps a unit for another team; None if none does."""
         for label, allowance in zip(self.labels, allowances, strict=True):
-            free_units, needed = self._counts(label).free_units, self._needed(job, label)
-            spare_units = allowance.spare_units - len(allowance.chosen_units)
-            is_short = allowance.team_names and spare_units < needed <= free_units
+            free_count, needed = self._counts(label).free_count, self._needed(job, label)
+            spare_count = allowance.spare_count - len(allowance.chosen_units)
+            is_short = allowance.team_names and spare_count < needed <= free_count
             for name in sorted(unit.names):
                 if guarantee := allowance.closed_nodes.get(name):
                     return Cause("guaranteed", messages.kept_for(guarantee.team))
@@ -183,7 +183,7 @@ class Guarantees:
         unmet = {}
         for label in self.labels:
             counts = self._counts(label)
-            free = counts.free_units
+            free = counts.free_count
             for use in self._uses(label):
                 unmet[use.guarantee] = max(use.owed - free, 0)
                 free = max(free - use.owed, 0)
@@ -202,13 +202,13 @@ class Guarantees:
         return self._label_cache[key]
 
     def _needed(self, job: Job, label: str) -> int:
-        """Returns the minimum number of units of a label for those blocks of a job that have no unit."""
+        """Returns the minimum number of units of a label for a job's blocks that have unpinned workers."""
         blocks, size = len({member.pod.block for member in job.unpinned_workers}), job.place.size
         nodes = max(self._units.kind_of_label(label).nodes, 1)
         return ceil(blocks / (nodes // size)) if size <= nodes else blocks * ceil(size / nodes)
 
     def _guarantee(self, namespace: str, label: str) -> Guarantee | None:
-        """Returns the first guarantee of units of a label that applies to a namespace."""
+        """Returns the first guarantee of units of a label that applies to a namespace, or None."""
         key = namespace, label
         if key not in self._guarantee_cache:
             own = (row for row in self._rows if row.unit == label and row.includes(namespace))
@@ -228,7 +228,7 @@ class Guarantees:
             owed_to_team = self._use(team).owed if team else 0
             closed = {name: use.guarantee for use in others for name in use.nodes}
             names = ", ".join(use.guarantee.team for use in others if use.owed)
-            spare = max(owed_to_team, counts.free_units - owed_to_others, 0)
+            spare = max(owed_to_team, counts.free_count - owed_to_others, 0)
             self._allowances[key] = Allowance(closed, counts.free_nodes, spare, names, set())
         return self._allowances[key]
 
@@ -251,7 +251,7 @@ class Guarantees:
         return self._counts_by_label[label]
 
     def _find_team(self, label: str, unit: Unit) -> None:
-        """Notes which team uses a unit, after a change of its holders."""
+        """Records whether a unit is free, or which single team uses it."""
         jobs = [job for name in unit.names for job in self._holders.get(name, ())]
         jobs += [job for job, _ in self._parts.get((label, unit.id), ())]
         guarantees = {self._guarantee(namespace, label) for namespace, _ in jobs}
@@ -262,7 +262,7 @@ class Guarantees:
             self._teams[label][unit.id] = team
 
     def _use_of(self, row: Guarantee) -> Use:
-        """Returns the use of a guarantee. Sick units come last, and units with more nodes in use first."""
+        """Returns the use of a guarantee: healthy units first, then units with more nodes in use."""
         units, healthy = self._topology.units_of_label(row.unit), self._healthy_units[row.unit]
         team_units = [units[unit_id] for unit_id, team in self._teams[row.unit].items() if team is row]
         team_units.sort(

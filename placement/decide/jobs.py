@@ -23,7 +23,7 @@ MOST_TERMS: Final = 16
 
 
 Layout = tuple[int, int, str]
-"""The number of workers of a job, and the size and the label of their units."""
+"""The number of workers of a job, the size of a block, and the node label of the units."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Job:
 
     @cached_property
     def admitted_at(self) -> datetime | None:
-        """The first admission, or else creation, of a worker with a node or pin; None if there is none."""
+        """When the first worker with a node or pin was admitted (or created); None without such a worker."""
         pods = (member.pod for member in self.workers if member.pod.node or member.pin)
         return min((pod.admitted_at or pod.created for pod in pods), default=None)
 
@@ -110,7 +110,7 @@ class Job:
 
     @cached_property
     def priority(self) -> int:
-        """The lowest priority of its workers."""
+        """The lowest priority of the workers; without workers, of the pods."""
         return min(member.pod.priority for member in self.workers or self.pods)
 
     @cached_property
@@ -121,13 +121,13 @@ class Job:
 
     @cached_property
     def is_settled(self) -> bool:
-        """Whether every worker exists and is bound to a node."""
+        """Whether every worker is bound to a node, or has ended."""
         are_bound = (member.pod.node and not member.pod.gated for member in self.workers)
         return not self.incomplete_reason and all(are_bound)
 
     @cached_property
     def place(self) -> Place:
-        """The annotation of the first worker, which must exist. All have its layout if `obstacle` is None."""
+        """The annotation of the first worker, which must exist. All have its layout if `mismatch` is None."""
         return next(member.place for member in self.workers if member.place)
 
     @cached_property
@@ -140,7 +140,7 @@ class Job:
 
     @cached_property
     def incomplete_reason(self) -> str | None:
-        """Why workers are missing; None if each number has one worker, which exists or has ended."""
+        """Why workers are missing or mismatch; None if each number has one worker, existing or ended."""
         if self.mismatch:
             return self.mismatch
         total = self.place.workers
@@ -173,7 +173,7 @@ class Job:
 
     @property
     def can_continue(self) -> bool:
-        """Whether the job runs and its gated workers return to its units, even if other workers are missing.
+        """Whether the job runs, and each gated pod is a worker that returns to the unit of its block.
 
         It is unknown whether a missing worker will be recreated: a batch/v1 Job does not recreate a worker
         that succeeded, and the Pod of that worker is deleted together with its node.
@@ -208,7 +208,7 @@ class Job:
         return self._why_it_repels_itself()
 
     def _why_it_repels_itself(self) -> str | None:
-        """Returns a message if the workers' own anti-affinity keeps them off their nodes; otherwise None.
+        """Returns why the workers' own anti-affinity, or its number of terms, prevents an admission; or None.
 
         A term on the label of the units is checked within each block, any other term among all workers.
         """

@@ -1,4 +1,4 @@
-"""Finds jobs on failed nodes, and decides which of their pods are deleted, to run elsewhere. Pure."""
+"""Finds jobs on failed nodes, and decides which pods are deleted, so that the jobs run elsewhere. Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ class Loss(NamedTuple):
 
     why: str
     is_whole: bool  # whether the whole job waits again
-    blocks: Mapping[int, Sequence[Member]]  # the blocks that cannot run on their present nodes
+    blocks: Mapping[int, Sequence[Member]]  # the blocks that must leave their present nodes
     pods: tuple[Member, ...]  # the workers that are deleted
     # The launchers, which are deleted before the workers: a launcher that loses a worker may end with exit
     # code 0, and then its job is complete. A new launcher also sets up the new nodes.
@@ -44,13 +44,14 @@ class Loss(NamedTuple):
 
 
 class Losses:
-    """The jobs that have a failed node, or have left one, during one decision."""
+    """The jobs that have a failed node or have left one, and the victims, in one decision."""
 
     def __init__(self, cluster: Cluster, now: datetime, tuning: Tuning, memory: Memory) -> None:
         self._cluster, self._now, self._tuning = cluster, now, tuning
         self._memory = memory  # the memory of the next decision
         self._pods: defaultdict[JobKey, list[Member]] = defaultdict(list)
-        self.lasting: dict[JobKey, Loss] = {}  # the losses that have lasted for `Tuning.failed_after`
+        # The losses that have lasted for `Tuning.failed_after`, and those of the victims of a preemption.
+        self.lasting: dict[JobKey, Loss] = {}
         # When most nodes were last not Ready. After such a time, nodes become Ready one after the other.
         self.cut_off_at: datetime | None = None
 
@@ -80,11 +81,11 @@ class Losses:
                 nodes = frozenset[str]() if is_over else departure.nodes
                 self._memory.departures[key] = departure._replace(age_start=age_start, nodes=nodes)
             if is_new and not is_over and not (job and job.gated_pods and not job.incomplete_reason):
-                for name in departure.nodes:  # some of its pods may not exist yet
+                for name in departure.nodes:  # some pods of the job may not exist yet
                     self._cluster.hold_node(name, key)
 
     def moves(self, job: Job) -> bool:
-        """Returns whether a job needs a new unit because a node of its old unit failed."""
+        """Returns whether a job must leave nodes (`lasting`), or moved from failed nodes recently."""
         departure = self._departure(job)
         return job.key in self.lasting or bool(departure and departure.nodes and self._is_new(departure))
 
@@ -114,15 +115,15 @@ class Losses:
         return Loss(why, True, job.blocks, workers, launchers, at_once, preemptor)  # noqa: FBT003 - its fields
 
     def launchers_of(self, key: JobKey) -> tuple[Member, ...]:
-        """Returns the launchers of a job that have nodes, including those that are being deleted."""
+        """Returns the launchers of a job (see `add`) that have nodes, even if they are being deleted."""
         return _launchers(self._pods.get(key, ()))
 
     def uids_on_nodes(self, key: JobKey) -> frozenset[str]:
-        """Returns the uids of a job's pods with nodes, including those that are being deleted."""
+        """Returns the uids of a job's pods (see `add`) that have nodes, even if they are being deleted."""
         return frozenset(member.pod.uid for member in self._pods.get(key, ()) if member.pod.node)
 
-    def why_launcher_stays(self, job: Job) -> str:
-        """Returns why a launcher is not deleted again; otherwise records the deletion, and returns ''."""
+    def record_launcher_deletion(self, job: Job) -> str:
+        """Records a deletion of launchers and returns ''. If there were too many, only returns why not."""
         times = self._memory.launcher_deletions.get(job.key, ())
         if len(times) < MOST_DEPARTURES:
             self._memory.launcher_deletions[job.key] = (*times, self._now)
@@ -133,6 +134,7 @@ class Losses:
         """Remembers that a job leaves its nodes, and moves to ``nodes`` or, without them, waits again.
 
         With ``admitted_at``, the age of the job is the time for which it waited before this admission.
+        Without it, a node failure is recorded.
         """
         first = self.age_start(job) or min(member.pod.created for member in job.workers or job.pods)
         first = min(first + (self._now - admitted_at if admitted_at else timedelta()), self._now)
@@ -148,11 +150,11 @@ class Losses:
 
     @property
     def recently_left(self) -> set[JobKey]:
-        """The jobs that left nodes so recently that their pods may not have been recreated."""
+        """The jobs that left nodes so recently that their pods may not exist again yet."""
         return {key for key, departure in self._memory.departures.items() if self._is_new(departure)}
 
     def _departure(self, job: Job) -> Departure | None:
-        """Returns the departure of a job; None if there is none, or if another job of this name departed."""
+        """Returns the departure of a job; None if there is none, or only one of a job with another layout."""
         departure = self._memory.departures.get(job.key)
         return departure if departure and job.layouts <= {departure.layout} else None
 
@@ -161,7 +163,7 @@ class Losses:
 
 
 def loss_of(job: Job, pods: Iterable[Member], cluster: Cluster) -> Loss | None:
-    """Returns the loss of a job; None if all its blocks can run on their nodes.
+    """Returns the loss of a job; None if all its blocks can run on their nodes, or no pod must be deleted.
 
     A cordoned or tainted node is a loss only if a worker must return to it. ``pods`` are the job's pods with
     the annotation on-node-failure, including pods that are being deleted.
@@ -230,7 +232,7 @@ def _waiting(member: Member, since: datetime) -> Member:
 
 
 def _node_names(job: Job) -> Mapping[int, str]:
-    """Returns the nodes of the workers that have units, by worker number; empty if there is no node yet."""
+    """Returns, by worker number, the node of each worker with a unit; an empty name if it has no node yet."""
     pods = (
         member.pod for member in job.workers if member.pod.node or (member.pod.admitted_at and member.pin)
     )
@@ -248,7 +250,7 @@ def _why_out_of_use(node: Node, demand: Demand) -> str | None:
 def _block_cause(
     job: Job, members: Sequence[Member], node_names: Mapping[int, str], cluster: Cluster
 ) -> str | None:
-    """Returns why a block cannot run on its unit: the state of a node; None if it can run there."""
+    """Returns why a block cannot run on its unit: a node is dead, out of use or gone; otherwise None."""
     for member in members:
         if member.pod.node and (why := cluster.topology.why_dead(member.pod.node)):
             return why

@@ -68,8 +68,8 @@ class Examiner:
         bound: The time after a pod's admission in which the pod is assumed to have the devices that it
             claims, because the watch of pods may be ahead of the watch of claims. Later, only allocated
             devices are used.
-        known_members: Members of the last decision that are still right, by the pod's uid. A member is used
-            again if its pod has not changed and no pod has claims.
+        known_members: The reusable members of the last decision, by the pod's uid. A member is used again if
+            its pod has not changed, and no pod has Neuron devices by claims.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - all inputs of the decision
@@ -91,7 +91,7 @@ class Examiner:
         # Many pods have the same demand.
         self._uses_devices = cache(lambda demand: demand.uses(units.devices))
         self._known_members = {} if self._claim_users or known_members is None else known_members
-        self.members: dict[str, Member] = {}
+        self.reusable_members: dict[str, Member] = {}  # by the pod's uid, for the next decision
 
     def member_of(self, pod: Pod) -> Member:
         """Returns a pod with the facts that decisions trust."""
@@ -99,7 +99,7 @@ class Examiner:
         if member is None or member.pod is not pod:
             member = self._examine(pod)
         if not (pod.claims or self._claim_users):
-            self.members[pod.uid] = member
+            self.reusable_members[pod.uid] = member
         if self._planned_units and pod.gated and member.place and member.pin is None:
             unit = self._planned_unit(pod)
             return replace(member, pin=unit, unit=unit) if unit else member
@@ -113,7 +113,7 @@ class Examiner:
         return member
 
     def with_claims(self, pod: Pod) -> Member:
-        """Returns a pod with the devices that it claims and has, whether or not its annotation is trusted."""
+        """Returns a pod with the devices that it claims or has, whether or not its annotation is trusted."""
         demand, problem = pod.demand, messages.fault(*pod.fault) if pod.fault else ""
         has_claim = (pod.namespace, pod.uid) in self._claim_users
         if pod.claims and not has_claim and (not pod.node or self._was_just_admitted(pod)):
@@ -141,7 +141,7 @@ class Examiner:
             return ((all_devices,) if pod.admitted_at else ()), messages.fault(*error.args)
 
     def _read_plans(self, pods: Sequence[Pod]) -> dict[tuple[JobKey, int], tuple[str, datetime]]:
-        """Returns the planned unit, with the time of the plan, of each block that has no admitted worker."""
+        """Returns, from recent plans, the unit and the plan's time of each block without admitted workers."""
         plans: dict[tuple[JobKey, int], tuple[str, datetime]] = {}
         for pod in pods:
             if pod.admitted_at is not None and pod.plan and not pod.deleting and self._was_just_admitted(pod):
@@ -154,6 +154,6 @@ class Examiner:
         return plans
 
     def _planned_unit(self, pod: Pod) -> str | None:
-        """Returns the planned unit of a pod; None for a pod that was created after the plan."""
+        """Returns the planned unit of a pod; None without a plan, or if the pod is newer than the plan."""
         unit, since = self._planned_units.get((pod.key, pod.block), (None, self._now))
         return unit if pod.created <= since else None

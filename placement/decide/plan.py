@@ -17,18 +17,20 @@ from placement.messages import EventReason, Reason
 from placement.observe.model import UNITS, JobKey, Pod, UnitSettings
 
 # After a refused write, the first retry waits for FIRST_BACKOFF. After a failed admission, the first retry
-# is at once, and the second waits for `Tuning.bound`. Each later retry waits twice as long as the one before.
+# is at once, and the second waits for `Tuning.bound`. Each later retry waits twice as long as the one before,
+# at most for LONGEST_BACKOFF.
 FIRST_BACKOFF: Final = timedelta(seconds=10)
 LONGEST_BACKOFF: Final = timedelta(minutes=30)
 # The time for which failures, departures and preemptions are remembered.
 MEMORY_TIME: Final = 2 * LONGEST_BACKOFF
 
-# How often a job may leave failed nodes within `MEMORY_TIME`.
+# How often a job may leave failed nodes, and how often its launchers are deleted first, in `MEMORY_TIME`.
 MOST_DEPARTURES: Final = 3
 # How often jobs of a namespace may preempt other jobs within `MEMORY_TIME`.
 MOST_PREEMPTIONS: Final = 3
 
-# Maximum number of blocks in the plan on one pod. Such a plan has a fourteenth of the permitted bytes.
+# Maximum number of blocks for one pod with a plan: its own block and those in its plan. Such a plan has at
+# most a fourteenth of the permitted bytes.
 MOST_PLANNED: Final = 256
 # Maximum characters of the reason for which a job waits. The API server accepts 1,024 bytes in an Event's
 # note.
@@ -46,7 +48,7 @@ class Tuning:
     # How long a worker of an admitted job may lack a node. Then workers that have not started are deleted.
     bound: timedelta = timedelta(minutes=2)
     default_limit: timedelta = timedelta(days=1)  # the time limit of a job that has none
-    reserves: bool = True  # whether units are reserved for the first job that does not fit
+    reserves: bool = True  # whether units are reserved for jobs that do not fit
     units: UnitSettings = UNITS
     failed_after: timedelta = timedelta(minutes=1)  # how long a job tolerates a failed node
     preempts: bool = True  # whether jobs preempt other jobs if the table permits it
@@ -55,17 +57,17 @@ class Tuning:
 class Unsettled(NamedTuple):
     """An admitted job that lacks nodes for some of its workers."""
 
-    since: datetime  # when it began to lack nodes
-    placed: int  # the largest number of workers that have had a node since then
+    since: datetime  # when it began to lack nodes, or when more of its workers got nodes
+    placed: int  # the number of workers that had nodes then; not more have had nodes since
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The failed admissions of a job."""
+    """The failed admissions of a job, and the refused writes to its pods."""
 
-    count: int  # the number of consecutive failures that the job itself caused
+    count: int  # the number of consecutive failures that the job caused, including refused writes
     at: datetime  # the time of the last failure
-    refusal: str = ""  # the API server's refusal of the last write; empty if the job was evicted
+    refusal: str = ""  # the API server's refusal; empty if the last failure was an eviction
 
     def retry_time(self, tuning: Tuning) -> datetime:
         """Returns when the job is tried again: the first retry is at once, except after a refused write."""
@@ -80,7 +82,7 @@ class Departure(NamedTuple):
 
     deleted_at: datetime  # when its pods were deleted last
     nodes: frozenset[str]  # the names of the nodes to which it moves, and which are held for it
-    age_start: datetime | None = None  # when its age begins: a restart does not reduce its age
+    age_start: datetime | None = None  # when its age begins; None if it moves, or has all its nodes again
     layout: Layout = (0, 0, "")  # a job with the same name and another layout is another job
 
 
@@ -112,7 +114,7 @@ def _recent_entries(
 class Cache(NamedTuple):
     """Results of a decision that the next decision may use again.
 
-    They depend on the pods. Members with nodes also depend on the topology, and all results on the units.
+    They depend on the pods. Members with nodes also depend on the topology, and all results on ``units``.
     """
 
     topology: Topology
@@ -123,7 +125,7 @@ class Cache(NamedTuple):
 
 @dataclass(frozen=True)
 class Memory:
-    """What a decision remembers for the next decision. Maps of jobs have the job's key, unless noted.
+    """What a decision remembers for the next decision. Maps have the keys of jobs, unless noted.
 
     A new leader begins with an empty memory: its decisions are correct, but some come later. A decision fills
     the maps, and nothing changes them afterwards.
@@ -131,14 +133,14 @@ class Memory:
 
     unsettled: dict[JobKey, Unsettled] = field(default_factory=dict)
     failures: dict[JobKey, Failure] = field(default_factory=dict)
-    # The jobs that have reservations, with the time since which they, or jobs of their namespaces, have them.
+    # The jobs with reservations, each with the time since which jobs of its namespace have had reservations.
     reserved_since: dict[JobKey, datetime] = field(default_factory=dict)
     # When a job that still waits first got a reservation with which it keeps its position in the queue.
     position_kept_since: dict[JobKey, datetime] = field(default_factory=dict)
     # When each job got its units; and by namespace, when a job last exceeded its time limit.
     admitted_jobs: dict[JobKey, AdmittedJob] = field(default_factory=dict)
     exceeded_limits: dict[str, datetime] = field(default_factory=dict)
-    # When an admitted job last did not get its nodes, by node and by the job's namespace.
+    # When an admitted job last did not get its nodes: by the name of a node, and by the job's namespace.
     doubtful_nodes: dict[str, datetime] = field(default_factory=dict)
     failed_namespaces: dict[str, datetime] = field(default_factory=dict)
     # When jobs were admitted, if that was just now (within `Tuning.bound` / 4); and by namespace, the time by
@@ -218,7 +220,7 @@ class Deletion(NamedTuple):
     # then pods that have started stay.
     reason: EventReason | None = None
     at_once: frozenset[str] = frozenset()  # the uids of pods that are deleted without a grace period
-    is_last: bool = True  # False if only the launcher is deleted, and the workers follow later
+    is_last: bool = True  # False if only launchers are deleted now, and the workers later
     preemptor: Job | None = None  # the job that preempts this job
 
 
@@ -271,7 +273,7 @@ class Waiting:
 
     @property
     def why(self) -> str:
-        """The full reason for which the job waits: a sentence without a full stop."""
+        """The full reason for which the job waits, with a maximum length: a sentence without a full stop."""
         texts = self.text(reserved=True), self.unit_causes
         return printable("; ".join(filter(None, texts)), LONGEST_REASON)
 
@@ -286,7 +288,8 @@ class Decision:
     # Pods without a gate whose placement annotation is not trusted, each as a job of its own, with the
     # reason.
     untrusted: tuple[Waiting, ...]
-    errors: tuple[tuple[Job, Exception], ...]  # jobs that a bug affects; they are in `waiting`, too
+    # The jobs that a bug affects. After a bug in `loss_of`, a job may be missing in `waiting`.
+    errors: tuple[tuple[Job, Exception], ...]
     memory: Memory
     cluster: Cluster  # the cluster after the admissions
     shares: Shares  # the shares before the admissions

@@ -1,7 +1,7 @@
 """Chooses the victims of a preemption: running jobs that end so that the first waiting job can start. Pure.
 
-Rows of the table permit namespaces to preempt. All pods of a victim are deleted, and only if the job's author
-permits a restart. If the units of all possible victims would not be enough, no job is preempted.
+Rows of the table permit namespaces to preempt. All pods of a victim are deleted, and only if the victim's
+author permits a restart. If the units of all possible victims would not be enough, no job is preempted.
 """
 
 from collections import Counter
@@ -56,7 +56,7 @@ class Preemptions:
     def follow(
         self, jobs: Mapping[JobKey, Job], pods: Iterable[Pod | EndedWorker], before: Preemption | None
     ) -> None:
-        """Continues a preemption until the pods of the victims have ended, and then for `Tuning.bound`."""
+        """Continues the last preemption until the victims' pods have ended, and then for `Tuning.bound`."""
         self._jobs, self._pods = jobs, pods
         if before is None or ((job := jobs.get(before.job)) and (job.was_admitted or not job.gated_pods)):
             return
@@ -90,14 +90,14 @@ class Preemptions:
         return bool(current and key in current.victims and self.losses.uids_on_nodes(key) & current.pods)
 
     def admit(self, job: Job) -> None:
-        """Ends the preemption of a job that is admitted."""
+        """Ends the preemption for a job that is admitted."""
         if self.current and self.preempts(job):
             for key in self.current.victims:
                 self.losses.lasting.pop(key, None)
             self.current = None
 
     def can_begin(self, job: Job) -> bool:
-        """Returns whether a job may preempt other jobs now: it must be the first that does not fit."""
+        """Returns whether a job may begin a preemption now. Only the first job that does not fit may."""
         times, namespace = self.memory.preemption_times.get(job.key[0], ()), job.key[0]
         is_permitted = self.tuning.preempts and self.tuning.units.preempts(namespace)
         is_first = next((other.job for other in self.cluster.reservations.general), job.key) == job.key
@@ -108,9 +108,10 @@ class Preemptions:
         return is_permitted and is_first and can_try and not job.was_admitted
 
     def begin(self, job: Job, ranking: Ranking, fits: Fits) -> Sequence[tuple[Job, Loss]]:
-        """Begins a preemption for a job, and returns the victims.
+        """Begins a preemption for a job, and returns the victims, each with its loss.
 
-        If no preemption would help, returns no victims, and the job does not try again for `MEMORY_TIME`.
+        Returns none if jobs that are ending free enough units, or if no preemption would help. In the second
+        case, the job does not try again for `MEMORY_TIME`.
         """
         candidates = {key: other for key, other in self._jobs.items() if self._can_be_victim(other, job)}
         victims, admission = self._choose_victims(job, ranking, candidates.keys()), None
@@ -145,7 +146,7 @@ class Preemptions:
         return tuple(sorted(map(display_name, self.current.victims)))
 
     def _can_be_victim(self, job: Job, preemptor: Job) -> bool:
-        """Returns whether a job can be a victim of another job: it runs, and its author permits a restart."""
+        """Returns whether a job can be a victim: it runs, has lower priority, and its author permits it."""
         return (
             job.priority < preemptor.priority
             and job.is_settled
@@ -167,7 +168,7 @@ class Preemptions:
     def _choose_victims(
         self, job: Job, ranking: Ranking, candidates: AbstractSet[JobKey]
     ) -> frozenset[JobKey] | None:
-        """Returns few, recently admitted victims that free enough units for a job; None if there are none."""
+        """Returns few, recently admitted victims; none if ending jobs suffice; None if no victims suffice."""
         ending_jobs = _ending_jobs(self._pods)
         removable_jobs = candidates | ending_jobs
         holders_by_unit: dict[str, frozenset[JobKey]] = {}
@@ -179,13 +180,13 @@ class Preemptions:
         victims, remaining, needed = frozenset[JobKey](), dict(holders_by_unit), len(job.blocks)
         if len(holders_by_unit) < needed:
             return None
-        units_by_holders = Counter(holders_by_unit.values())
+        unit_counts = Counter(holders_by_unit.values())
 
         def cost(unit: str, missing: int) -> tuple[float, float, str]:
             holders = remaining[unit]
             new_victims = holders - victims
             oldest = min((self._admitted_at(key) for key in new_victims), default=self.now)
-            count = len(new_victims) / min(units_by_holders[holders], missing)
+            count = len(new_victims) / min(unit_counts[holders], missing)
             return count, (self.now - oldest).total_seconds(), unit
 
         for missing in range(needed, 0, -1):
@@ -201,7 +202,7 @@ def _uids(members: Iterable[Member]) -> frozenset[str]:
 
 
 def _ending_jobs(pods: Iterable[Pod | EndedWorker]) -> frozenset[JobKey]:
-    """Returns the jobs that are ending: all their admitted pods are being deleted."""
+    """Returns the ending jobs: all their pods that have a node or were admitted are being deleted."""
     admitted_pods = [pod for pod in pods if isinstance(pod, Pod) and (pod.node or pod.admitted_at)]
     return frozenset(
         {pod.key for pod in admitted_pods if pod.deleting}

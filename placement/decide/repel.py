@@ -1,4 +1,4 @@
-"""Finds the pods whose required anti-affinity keeps jobs off nodes, as kube-scheduler does."""
+"""Finds pods that keep jobs off nodes, by anti-affinity of pods or jobs, as kube-scheduler does."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator
@@ -33,7 +33,7 @@ class Repelling:
         # owner is a job, or a pod without a job.
         self._terms: defaultdict[Domain, defaultdict[str, dict[Apart, JobKey]]]
         self._terms = defaultdict(lambda: defaultdict(dict))
-        self._unclear: set[Domain] = set()  # the domains that have too many terms to examine
+        self._unclear: set[Domain] = set()  # the domains with too many terms or comparisons
         # By domain and by the pod label and its value: the owners of terms that select pods by this label
         # only, at most one job (key False) and one pod without a job (key True).
         self._by_pair: defaultdict[Domain, dict[tuple[str, str], dict[bool, JobKey]]] = defaultdict(dict)
@@ -70,7 +70,7 @@ class Repelling:
         yield from filter(None, (self._avoided_job(term, value, job) for term, value in pairs))
 
     def term_owners(self, nodes: Collection[Node], job: Job) -> Iterator[JobKey]:
-        """Yields the jobs whose pods have anti-affinity that keeps another job off the nodes."""
+        """Yields the jobs whose pods have anti-affinity that keeps the given job off the nodes."""
         for label in self._labels:
             for value in _values(nodes, label):
                 for domain in ((label, value, ""), (label, value, job.key[0])):
@@ -103,7 +103,7 @@ class Repelling:
         return self._selects[key]
 
     def _avoided_job(self, term: Apart, value: str, job: Job) -> JobKey | None:
-        """Returns the job of the first pod that a job's term selects; of the last pod if too many exist."""
+        """Returns the job of the first pod that a job's term selects; with too many pods, of the last."""
         key, namespace = (job.key, term, value), job.key[0]
         if key not in self._avoided:
             nodes = self._topology.nodes_with(term.key, value)
@@ -117,7 +117,7 @@ class Repelling:
         return self._avoided[key]
 
     def _first_selected(self, term: Apart, namespace: str, members: Iterable[Member]) -> JobKey | None:
-        """Returns the job of the first pod that a term of the namespace's pods selects; or None."""
+        """Returns the job of the first pod that a term selects; None without one, or after too many pods."""
         for member in members:
             if self._comparisons[namespace] >= MOST_COMPARED:
                 return None

@@ -11,24 +11,29 @@ from placement.decide.guarantee import Guarantees
 from placement.decide.jobs import Job
 from placement.observe.model import Guarantee, Holders, JobKey, is_jobless
 
-# This is added to the share of a namespace. So a job of a namespace with all nodes comes before a job of a
-# namespace without nodes after 1,331 times (with the third power) the time that the other job has waited.
+# This is added to the share of a namespace. So at the same age, a job of a namespace without nodes is 1,331
+# times (1.1 / 0.1, to the third power) as urgent as a job of a namespace with all nodes.
 LEAST_SHARE: Final = 0.1
 SHARE_POWER: Final = 3
-# A younger job gets no reservation. So if jobs arrive together, the jobs that fit start first. This time is
-# also added to each age, so that shares matter for new jobs, too.
+# If a job is much older than this age, its age matters more than the share. Otherwise, in a cluster with too
+# many jobs, large jobs of namespaces with many nodes would wait almost for ever.
+OLD_AGE: Final = timedelta(days=3)
+AGE_POWER: Final = 4
+# A younger job gets no reservation, unless it goes first. So if jobs arrive together, the jobs that fit start
+# first. This time is also added to each age, so that shares matter for new jobs, too.
 MIN_AGE: Final = timedelta(minutes=10)
 # An older job gets a reservation although an earlier job of another namespace has one. Otherwise the earlier
 # job could hold the only reservation for ever, if it selects a unit that is never free.
 OVERDUE_AGE: Final = timedelta(days=1)
-# For this time, a job with the first reservation comes before all jobs of its priority, and so does a job of
-# this age with a further reservation. Otherwise many small jobs of namespaces without nodes could overtake a
-# large job, one after the other, and take its reserved units.
+# For `KEEP_TIME`, a job with the first general reservation comes before other jobs of its priority, and so
+# does a job of at least `KEEP_AGE` with a further reservation. Otherwise many small jobs of namespaces
+# without nodes could overtake a large job, one after the other, and take its reserved units.
 KEEP_TIME: Final = timedelta(days=1)
 KEEP_AGE: Final = timedelta(days=2)
-# The maximum number of reservations against jobs of all namespaces.
+# The maximum number of general reservations.
 MOST_RESERVATIONS: Final = 4
 # After a job has exceeded its time limit, the limits of all jobs of its namespace are ignored for this time.
+# For the same time, a victim that restarted without freeing its units is not a victim again.
 DISTRUST: Final = timedelta(days=1)
 
 
@@ -40,9 +45,12 @@ class Shares:
         self.by_namespace = {name: count / max(node_count, 1) for name, count in counts.items()}
 
     def urgency(self, namespace: str, age: timedelta) -> float:
-        """Returns the age of a job divided by a power of its namespace's share. Larger values come first."""
-        share = LEAST_SHARE + self.by_namespace.get(namespace, 0.0)
-        return max(age + MIN_AGE, timedelta()).total_seconds() / share**SHARE_POWER
+        """Returns the urgency of a job. Larger values come first.
+
+        It is a · (1 + (a / `OLD_AGE`)⁴) / (the namespace's share + `LEAST_SHARE`)³, with a = age + `MIN_AGE`.
+        """
+        share, age = LEAST_SHARE + self.by_namespace.get(namespace, 0.0), max(age + MIN_AGE, timedelta())
+        return age.total_seconds() * (1 + (age / OLD_AGE) ** AGE_POWER) / share**SHARE_POWER
 
 
 class End(NamedTuple):
@@ -113,7 +121,7 @@ class Ends:
         self.admitted_jobs.setdefault(job.key, AdmittedJob(self._now, job.limit))
 
     def last_end(self, holders: Iterable[JobKey]) -> End | None:
-        """Returns when the last of the holders ends; None if the end of any of them is unknown.
+        """Returns when the last of the holders ends (now if there is none); None if any end is unknown.
 
         Ignores pods without a job: units that these pods fill are not considered (`Cluster.can_become_free`).
         """
@@ -126,7 +134,7 @@ class Ends:
         return latest
 
     def latest_end(self, job: Job) -> datetime:
-        """Returns the latest time at which a job ends if it is admitted now."""
+        """Returns when a job ends at the latest if it is admitted now and keeps its limit, or the default."""
         return self._now + self._bound + (self._trusted_limit(job.key, job.limit) or self._default)
 
     def end(self, key: JobKey) -> End | None:
@@ -155,7 +163,7 @@ class Reservation:
     # The names of the nodes of these units, and of further units that must become free for other teams.
     nodes: frozenset[str]
     begin: datetime  # when the last unit becomes free
-    is_assumed: bool  # whether ``begin`` depends on a job without a time limit
+    is_assumed: bool  # whether ``begin`` depends on an assumed end
     is_internal: bool  # whether only jobs of the same namespace are excluded
     # If not None, the units are within this guarantee, and jobs of other teams may still use them.
     guarantee: Guarantee | None = None
@@ -195,7 +203,8 @@ class Reservations(list[Reservation]):
         """Returns the guarantees within which a job may have a reservation; None means a general one.
 
         The first job that does not fit may have a general reservation. From `OVERDUE_AGE`, so may the first
-        such job of each other namespace. The first such job of a team may have one within its guarantee.
+        such job of each other namespace, up to `MOST_RESERVATIONS`. The first such job of a team may have a
+        reservation within the team's guarantee.
         """
         guarantees: list[Guarantee | None] = []
         namespaces = [other.job[0] for other in self.general]
@@ -223,7 +232,8 @@ class Reservations(list[Reservation]):
     def nodes_reserved_before(self, job: Job) -> frozenset[str]:
         """Returns the nodes that cannot be reserved for a job, because they are reserved for earlier jobs.
 
-        Reservations within a guarantee are ignored: a guarantee keeps a number of units, not certain units.
+        Internal reservations of other namespaces are ignored. Reservations within a guarantee are ignored,
+        too: a guarantee keeps a number of units, not certain units.
         """
         earlier = (other for other in self.general if other.job != job.key)
         return self.nodes(other for other in earlier if not other.is_internal or other.job[0] == job.key[0])

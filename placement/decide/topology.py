@@ -82,7 +82,7 @@ class Topology:
     def _units_for(
         self, key: str, size: int, unit_size: int, demands: tuple[Demand, ...]
     ) -> tuple[Mapping[str, Unit], Mapping[str, Cause]]:
-        """Returns the units that suit pods, and why others do not, each by unit id. Holders are ignored."""
+        """Returns units with the nodes that suit pods, and why other units do not, by id. Ignores holders."""
         units, causes = {}, {}
         for unit in self.units_of_label(key).values():
             part, cause = _fitting_part(unit, size, unit_size, demands)

@@ -23,12 +23,14 @@ def future_pods(  # noqa: PLR0913, PLR0917 - all that the Pods of a job depend o
     priorities: Mapping[str, int],
     now: datetime,
 ) -> list[Pod]:
-    """Returns the workers that an operator would create for a job. Each name ends with the worker's number.
+    """Returns the workers that an operator would create for a job, gated and with the placer `WHOLE_JOB`.
+
+    Each name ends with the number of the worker in its group.
 
     Args:
         namespace: The namespace of the job.
         name: The name of the job.
-        workers: The worker Pods of one group, as admission would store them, without names.
+        workers: The worker Pods of one group, as the webhook would change them, without names.
         place: The placement annotation of the first worker.
         group_count: The number of groups. For whole-job admission, each group is a job.
         priorities: The value of each priority class by name. The default class has an empty name.
@@ -62,7 +64,7 @@ def future_pods(  # noqa: PLR0913, PLR0917 - all that the Pods of a job depend o
 
 
 def _as_created(spec: Mapping[str, Any], labels: Mapping[str, Any]) -> Object:
-    """Returns a Pod's spec with the expressions that the API server adds for `mismatchLabelKeys`."""
+    """Returns a spec with what the API server adds to required anti-affinity for `mismatchLabelKeys`."""
     key = "requiredDuringSchedulingIgnoredDuringExecution"
     terms: list[Object] = []
     for term in get(spec, ("affinity", "podAntiAffinity", key)) or ():

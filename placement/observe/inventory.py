@@ -1,7 +1,7 @@
 """Reads objects of ``resource.k8s.io/v1`` (Kubernetes 1.34, "Dynamic Resource Allocation").
 
-Users could write very large device claims. So only the fields that decisions need are stored, and their
-lengths are limited. ResourceClaimTemplates are not read: kube-controller-manager creates the claims even
+Users could write very large device claims. So only the fields that decisions need are stored, and the number
+of requests is limited. ResourceClaimTemplates are not read: kube-controller-manager creates the claims even
 while a pod is gated, so the claims can be read. If it cannot create them, for example because of a quota,
 nothing is lost: the pod could not start in any case.
 """
@@ -57,11 +57,11 @@ class Request:
 class Claim(NamedTuple):
     """A ResourceClaim."""
 
-    requests: tuple[Request, ...]  # empty if devices are already allocated, or if no pod owns it
+    requests: tuple[Request, ...]  # empty with a fault, without an owner, and after the allocation
     fault: Fault | None  # why its requests are not stored
     mode: int  # the node config in its parameters for the Neuron driver; 0 if they have none
     owner: str  # the uid of the pod for which it was created; empty if a user created it
-    devices: tuple[tuple[str, str, str], ...]  # driver, pool and name of each device that is allocated
+    devices: tuple[tuple[str, str, str], ...]  # driver, pool, name of devices allocated without adminAccess
     users: tuple[str, ...]  # the uids of the pods that may use these devices
     extended: bool  # whether the scheduler created it for a pod's requests of extended resources
 
@@ -73,7 +73,7 @@ class Claim(NamedTuple):
 
 @dataclass(frozen=True)
 class Inventory:
-    """All objects for device claims, by namespace and name; the namespace may be empty."""
+    """All objects for device claims, by namespace (empty for cluster-scoped objects) and name."""
 
     slices: Mapping[tuple[str, str], Slice] = field(default_factory=dict)
     classes: Mapping[tuple[str, str], DeviceClass] = field(default_factory=dict)
@@ -89,7 +89,7 @@ def key_of(driver: str, pool: str, name: str) -> str:
 
 
 def read_slice(raw: Object) -> Slice | None:
-    """Returns a slice; None if it does not belong to one node: only the scheduler handles such slices."""
+    """Returns a slice; None for a slice that names no node, because only the scheduler handles these."""
     spec = raw.get("spec") or {}
     if not spec.get("nodeName"):
         return None
@@ -174,7 +174,7 @@ def _requests(devices: Object) -> Iterator[Request]:
 
 
 def _attributes(device: Object, driver: str) -> Conditions:
-    """Returns the attributes of a device. An attribute without a domain has the driver as its domain."""
+    """Returns a device's driver and attributes. The driver is the domain of an attribute that has none."""
     conditions = {
         condition(name if "/" in name else f"{driver}/{name}", value)
         for name, values in (device.get("attributes") or {}).items()

@@ -60,7 +60,7 @@ class UnitKind(NamedTuple):
         return 1 <= size <= self.most if self.most else size == self.nodes
 
     def exclusive_nodes(self, size: int) -> int:
-        """Returns how many nodes a block needs for itself; with 1, it may share the node with others."""
+        """Returns how many nodes a block needs for itself; blocks that need 1 can share a node."""
         if self.shared:
             return 1
         return max(size, 2) if self.most else size
@@ -179,7 +179,7 @@ def _guarantee(row: Mapping[str, Any]) -> Guarantee:
 def _kinds(family: Mapping[str, Any]) -> Iterator[tuple[str, UnitKind]]:
     """Yields the label and the kind of each unit of a family.
 
-    Several jobs may share a unit if no shape of the family keeps other jobs off it.
+    Several jobs may share a divisible unit that has shapes, if none of these shapes keeps other jobs off it.
     """
     units = sorted(family.get("units") or (), key=lambda unit: unit["nodes"])
     rows = defaultdict[str, list[tuple[int, Mapping[str, Any]]]](list)
@@ -196,8 +196,8 @@ def _kinds(family: Mapping[str, Any]) -> Iterator[tuple[str, UnitKind]]:
         )
         is_shared = bool(shapes) and all(shape.get("apart", "none") == "none" for _, shape in shapes)
         resource = next(iter(family.get("wholeNode") or ()), keys.NEURON)
-        size = 0 if is_fixed else usable
-        yield unit["label"], UnitKind(unit["nodes"], size, is_shared and not is_fixed, resource)
+        most = 0 if is_fixed else usable
+        yield unit["label"], UnitKind(unit["nodes"], most, is_shared and not is_fixed, resource)
 
 
 def is_jobless(job: JobKey) -> bool:
@@ -256,16 +256,16 @@ class Device:
     key: str  # its unique name, which is also the name of a resource that a node has once
     attributes: Conditions  # its attributes with their values, and its driver
     resources: tuple[str, ...] = ()  # the extended resources that it also serves
-    tainted: bool = False  # whether a taint keeps all pods off it
+    tainted: bool = False  # whether it has a taint that keeps pods off it; tolerations are ignored
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceRequest:
     """A request of a pod's device claim for devices of one node."""
 
-    name: str  # the name of the claim's template, for messages
+    name: str  # the claim's template, or another text for messages
     conditions: Conditions  # the conditions that each device must meet
-    count: int  # the number of devices; 0 for all
+    count: int  # the number of devices; 0 for all that match
 
 
 def are_neuron(conditions: Iterable[tuple[str, str | int | bool]]) -> bool:
@@ -352,17 +352,17 @@ class Pod:
     uid: str
     job: str = ""  # its job label
     loose: bool = False  # whether it has the label of loose pods, which keeps jobs off its UltraServer
-    place: Place | None = None  # its placement annotation; None if it takes no node for a job
+    place: Place | None = None  # its placement annotation; None if that is missing or cannot be read
     number: int = 0  # its number among the workers of the job
     fault: Fault | None = None  # why the annotation cannot be read, or the pod cannot be compared with nodes
     gates: tuple[str, ...] = ()
     demand: Demand = field(default_factory=Demand)
     claims: tuple[tuple[str, str], ...] = ()  # for a worker: the template and the claim of each entry
     # For a worker without a fault, and for a pod that has a node and few labels: all labels. For other pods:
-    # only the `MARKS`.
+    # only the `MARKS`, with `HIDDEN` if the pod has a node.
     labels: Mapping[str, str] = field(default_factory=dict, compare=False)
     apart: tuple[Apart, ...] = ()  # its required anti-affinity
-    node: str = ""  # the node to which it is bound
+    node: str = ""  # the node to which it is bound or, without a placement annotation, nominated
     admitted_at: datetime | None = None  # when the program pinned it
     plan: str = ""  # the planned units of other blocks, as `placement.act.write.opened_value` writes them
     started: bool = False  # whether any container ever ran

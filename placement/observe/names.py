@@ -1,4 +1,4 @@
-"""Finds the names of a pod's job: in labels of the operator, in the owner, and in the webhook's label."""
+"""Finds the names of a pod's job: in labels of the operator, in the owner, and in the job label."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ NAME_LABELS: Final = (
 
 
 def names_of(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yields each name of a pod's job, after its kind: in lower case, or empty if the kind is unknown."""
+    """Yields each name of a pod's job, after the job's kind: in lower case, or empty if it is unknown."""
     controllers = [owner for owner in metadata.get("ownerReferences") or () if owner.get("controller")]
     owners = {str(owner.get("name") or ""): str(owner.get("kind") or "").lower() for owner in controllers}
     labels = metadata.get("labels") or {}

@@ -3,7 +3,7 @@
 Users and other programs write the labels and annotations of pods, so these can have any content. If a worker
 cannot be read, or has too many conditions, annotations, labels, claims or gates (`placement.limits`), the
 pod's `fault` has the reason, and its job waits.
-If a pod takes no node for a job, only few of its fields are stored, so that a large pod costs little.
+If a pod takes no node for a job, only a few of its fields are stored, so that a large pod costs little.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -54,7 +54,7 @@ from placement.observe.model import (
 ENDED_PHASES: Final = ("Succeeded", "Failed")
 """The phases of pods that no longer use their nodes."""
 
-# The queries of two lists of pods: all pods that have not ended, and the ended pods that belong to jobs.
+# The queries of two lists of pods: all pods that have not ended, and the ended pods with a job label.
 LIVE_QUERY: Final = "fieldSelector=status.phase!%3DSucceeded%2Cstatus.phase!%3DFailed"
 ENDED_QUERY: Final = f"labelSelector={JOB}&fieldSelector=status.phase!%3DPending%2Cstatus.phase!%3DRunning"
 
@@ -65,7 +65,7 @@ _KINDS: Final = ("matchExpressions", "matchFields")
 """The keys of a node selector term that have expressions."""
 
 CORE_RESOURCES: Final = DEVICES | {"cpu", "memory", "ephemeral-storage"}
-"""The only resources that are stored for a pod that requests too many different resources."""
+"""The only resources, except host ports, that are stored for a pod that requests too many resources."""
 
 _apart_terms: WeakValueDictionary[tuple[Any, ...], Apart] = WeakValueDictionary()
 
@@ -149,10 +149,10 @@ def read_ended(raw: Object) -> EndedWorker | None:
 
 
 def read_place(raw: Object) -> tuple[Place | None, int]:
-    """Returns the placement annotation and number of a pod; None and 0 if it takes no node of a job.
+    """Returns the placement annotation and number of a pod; None and 0 without an annotation.
 
     Raises:
-        ContractError: The annotation cannot be read.
+        ContractError: The annotation cannot be read, or whole-job admission needs a number and there is none.
     """
     place = contract.read(raw.get("metadata") or {})
     if place is None:
@@ -190,8 +190,8 @@ def read_demand(spec: Object, status: Object | None = None, *, with_conditions: 
 def read_apart(spec: Object, max_chars: int = MOST_TEXT) -> tuple[Apart, ...]:
     """Returns the terms of a pod's required anti-affinity.
 
-    If the terms have more than ``max_chars`` characters, each term is replaced by a term that selects more
-    pods, by at most one label. If there are too many terms, each is replaced by a term that selects all pods.
+    If the terms have more than ``max_chars`` characters, each term is reduced to at most one label, and so
+    selects more pods. If there are too many terms, each is replaced by a term that selects all pods.
     """
     terms = _required(spec, "podAntiAffinity") or ()
     if not terms:
@@ -204,16 +204,16 @@ def read_apart(spec: Object, max_chars: int = MOST_TEXT) -> tuple[Apart, ...]:
 
 
 def _read_term(term: Object, *, is_long: bool) -> Apart:
-    labels, namespaces = _selector(term.get("labelSelector")), _selector(term.get("namespaceSelector"))
-    names = frozenset(term.get("namespaces") or ())
-    namespaces = namespaces and tuple(item for item in namespaces if item.key == NAMESPACE)
+    labels, spaces = _selector(term.get("labelSelector")), _selector(term.get("namespaceSelector"))
+    namespaces = frozenset(term.get("namespaces") or ())
+    spaces = spaces and tuple(item for item in spaces if item.key == NAMESPACE)
     if is_long:
         positive = (Expression(item.key, "Exists", ()) for item in labels or () if item.operator in POSITIVE)
         labels = labels and tuple(positive)[:1]
-        namespaces = namespaces and tuple(item for item in namespaces if len(item.values) == 1)[:1]
-        if len(names) > 1:
-            names, namespaces = frozenset(), ()
-    return apart_of(term.get("topologyKey") or "", labels, names, namespaces)
+        spaces = spaces and tuple(item for item in spaces if len(item.values) == 1)[:1]
+        if len(namespaces) > 1:
+            namespaces, spaces = frozenset(), ()
+    return apart_of(term.get("topologyKey") or "", labels, namespaces, spaces)
 
 
 def apart_of(*fields: Any) -> Apart:  # noqa: ANN401 - the fields of `Apart`
@@ -222,7 +222,7 @@ def apart_of(*fields: Any) -> Apart:  # noqa: ANN401 - the fields of `Apart`
 
 
 def _selector(raw: Object | None) -> tuple[Expression, ...] | None:
-    """Returns the expressions of a label selector; None if there is no selector, which selects nothing."""
+    """Returns the expressions of a label selector; None without a selector: then nothing is selected."""
     if raw is None:
         return None
     equal = (Expression(key, "In", (value,)) for key, value in (raw.get("matchLabels") or {}).items())
@@ -235,7 +235,7 @@ def _required(spec: Object, kind: str) -> Any:  # noqa: ANN401 - a list or a map
 
 
 def _limit_fault(spec: Object, metadata: Object, gates: tuple[str, ...]) -> Fault | None:
-    """Returns the fault of a worker that exceeds a limit; None if it exceeds no limit."""
+    """Returns the fault if conditions, annotations, labels or claims exceed a limit; otherwise None."""
     selector, tolerations = spec.get("nodeSelector") or {}, spec.get("tolerations") or ()
     terms = (_required(spec, "nodeAffinity") or {}).get("nodeSelectorTerms") or ()
     expressions = [item for term in terms for kind in _KINDS for item in term.get(kind) or ()]
@@ -271,7 +271,7 @@ def host_ports(spec: Object) -> dict[str, int]:
 
 
 def _stored_labels(labels: Mapping[str, str], *, has_node: bool) -> Mapping[str, str]:
-    """Returns the stored labels: all if few, otherwise `MARKS` and `HIDDEN`; without a node, only `MARKS`."""
+    """Returns all labels if they are few, else `MARKS` and `HIDDEN`. Without a node, returns only `MARKS`."""
     are_few = len(labels) <= MOST_LABELS and sum(map(len, map(str, labels.items()))) <= MOST_APART_TEXT
     if has_node and are_few:
         return _shared_labels(tuple(labels.items()))
@@ -286,7 +286,7 @@ def _shared_labels(labels: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
 
 
 def _claims(claims: Iterable[Object], status: Object) -> Iterator[tuple[str, str]]:
-    """Yields the names of the template and of the claim for each entry of a pod's ``resourceClaims``."""
+    """Yields the template and the claim of each entry of ``resourceClaims``; a missing name is empty."""
     statuses = status.get("resourceClaimStatuses") or ()
     claims_by_entry = {item.get("name"): item.get("resourceClaimName") for item in statuses}
     for entry in claims:
@@ -306,7 +306,7 @@ def _expressions(items: Iterable[Object] | None) -> tuple[Expression, ...]:
 
 
 def _pinned(annotations: Object, place: Place | None, spec: Object) -> tuple[datetime | None, str]:
-    """Returns when the program pinned a pod, or None if it did not, and the plan in the same annotation.
+    """Returns when the program pinned a pod (None if it did not), and the plan in the annotation `OPENED`.
 
     The program writes the pin and the annotation in one patch. So an annotation without a pin, or on a pod of
     another placer, is not from the program.
@@ -322,7 +322,7 @@ def _pinned(annotations: Object, place: Place | None, spec: Object) -> tuple[dat
 
 
 def _limit(annotations: Object, spec: Object) -> timedelta | None:
-    """Returns the maximum run time of a pod, from its annotation or, without annotation, its deadline."""
+    """Returns a pod's maximum run time from its annotation, else its deadline; None if neither is valid."""
     if limit := duration(annotations.get(TIME_LIMIT)):
         return limit
     seconds = spec.get("activeDeadlineSeconds")

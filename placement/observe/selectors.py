@@ -33,8 +33,8 @@ _COMPARISON: Final = re.compile(
 def parse_selectors(selectors: Iterable[Object]) -> tuple[Conditions, Fault | None]:
     """Returns the conditions of all selectors, and None.
 
-    If a selector is not supported, returns its fault, with `NEURON_DRIVER` as the only condition if a
-    selector names this driver.
+    If a selector is not supported, returns the fault of the first such selector. Then the conditions are
+    `NEURON_DRIVER` if a selector names this driver, and otherwise empty.
     """
     texts = [(selector.get("cel") or {}).get("expression") or "" for selector in selectors]
     conditions = [_parse_comparisons(text) for text in texts]
@@ -51,7 +51,7 @@ def condition(key: str, value: str | int | bool) -> tuple[str, str | int | bool]
 
 @lru_cache(maxsize=256)
 def _parse_comparisons(expression: str) -> Conditions | None:
-    """Returns the comparisons of a CEL conjunction; None for any other expression."""
+    """Returns the comparisons of a CEL conjunction; None for other expressions and for too many parts."""
     conditions: set[tuple[str, str | int | bool]] = set()
     for part in expression.split("&&", MOST_COMPARED):
         match = _COMPARISON.fullmatch(part.strip(" \n\t()"))

@@ -1,4 +1,4 @@
-"""Reads the units from the families of the rule table. The webhook reads the same files."""
+"""Reads the units and guarantees of the rule table. The webhook reads the same files."""
 
 import logging
 from pathlib import Path
@@ -12,7 +12,8 @@ from placement.observe.model import UNITS, UnitSettings, units_of
 def watch_units(path: Path | None) -> Watched[UnitSettings]:
     """Returns the watched units of the packaged table and, with a path, of the table at this path.
 
-    If a row is removed, for example by the kill switch, its units remain, because pods may be on them.
+    If a family is removed, for example by the kill switch, its units remain until the program ends, because
+    pods may be on them. A removed guarantee ends at once.
     """
     all_units = UNITS
 
@@ -20,9 +21,8 @@ def watch_units(path: Path | None) -> Watched[UnitSettings]:
         nonlocal all_units
         texts = (*packaged_texts().values(), *(text for _, text in (read_texts(path) if path else ())))
         try:
-            # Not `|=`, so that the units do not change if this fails.
             rows = merge_texts(texts, "families", "guarantees")
-            all_units = all_units | units_of(rows["families"].values(), rows["guarantees"].values())
+            all_units |= units_of(rows["families"].values(), rows["guarantees"].values())
         except ValueError as error:
             raise UnusableError(str(error)) from error
         return all_units

@@ -68,9 +68,9 @@ def certs(*words: str) -> Result:
 def test_issue_prints_each_step_with_its_reason_and_then_keeps(api: FakeApi) -> None:
     del api.objects[MUTATING]
     assert certs("issue").output.splitlines() == [
-        "new authority: no authority can sign: it does not exist",
+        "new authority: no authority can sign: the Secret does not exist",
         "patch caBundle: the caBundle is stale in validating v",
-        "issue leaf: no leaf to serve: it does not exist",
+        "issue leaf: no leaf to serve: the Secret does not exist",
         "keep: nothing to do",
         "note: there is no webhook configuration mutating m yet",
     ]
@@ -89,7 +89,8 @@ def test_rotate_replaces_what_is_forced(api: FakeApi) -> None:
     forced_certificates = certs("rotate", "--force", "ca")
     assert forced_certificates.exit_code == 0
     assert (
-        forced_certificates.output.splitlines()[-1] == "wait: API servers do not trust the new authority yet"
+        forced_certificates.output.splitlines()[-1]
+        == "wait: some API servers may not trust the new authority yet"
     )
 
 
@@ -111,7 +112,7 @@ def test_rotate_can_wait_for_the_end_and_fails_when_it_does_not_come(clock: Cloc
 def test_status_is_0_when_all_is_well_and_1_when_calls_fail(api: FakeApi) -> None:
     nothing = certs("status")
     assert nothing.exit_code == 1
-    assert "wrong: no authority can sign: it does not exist" in nothing.output
+    assert "wrong: no authority can sign: the Secret does not exist" in nothing.output
     certs("issue")
     well = certs("status")
     assert well.exit_code == 0
@@ -142,7 +143,7 @@ def test_status_during_a_rotation_is_healthy_with_what_it_waits_for() -> None:
     shown = certs("status")
     assert shown.exit_code == 0
     assert "bundle     1 older authority also trusted" in shown.output
-    assert "next       wait: API servers do not trust" in shown.output
+    assert "next       wait: some API servers may not trust" in shown.output
 
 
 @pytest.mark.usefixtures("api")

@@ -113,9 +113,9 @@ NOTE, FORGET, ISSUE, TAKE = Action.NOTE, Action.FORGET, Action.ISSUE, Action.TAK
 KEEP, WAIT = Action.KEEP, Action.WAIT
 
 WELL = messages.NOTHING_TO_DO
-ABSENT_LEAF = "no leaf to serve: it does not exist"
+ABSENT_LEAF = "no leaf to serve: the Secret does not exist"
 LACKS = messages.BUNDLE_LACKS_CA
-PAST = messages.BUNDLE_HAS_OLD_CA
+PAST = messages.BUNDLE_HAS_INVALID_CA
 NOTED = messages.IN_EVERY_BUNDLE
 LEARNING = messages.NOT_TRUSTED_YET
 TRUSTED = messages.TRUSTED
@@ -143,7 +143,7 @@ CASES = [
         "no authority",
         Given(signer=None, bundle=()),
         NEW_AUTHORITY,
-        "no authority can sign: it does not exist",
+        "no authority can sign: the Secret does not exist",
     ),
     (
         "an authority that may not sign",

@@ -120,7 +120,7 @@ def shapes(table: Table) -> str:
             f"`{unit.label.rpartition('/')[2]}`" if unit else "",
         )
         for shape in table.enabled_families[0].shapes
-        for unit in [table.enabled_families[0].unit(shape)]
+        for unit in [table.enabled_families[0].unit_of(shape)]
     ]
     return _markdown(SHAPES, rows)
 

@@ -21,7 +21,7 @@ from webhook.engine import Outcome, evaluate, update
 from webhook.engine.messages import MOST_MESSAGES, Message, limit_messages
 from webhook.objects import tree
 from webhook.objects.merge import MAX_SELECTOR_TERMS
-from webhook.objects.takeback import MINIMUM_UNITS, UNITS_PER_CHARACTER, Budget, OverBudgetError
+from webhook.objects.takeback import MINIMUM_STEPS, STEPS_PER_CHARACTER, Budget, OverBudgetError
 from webhook.objects.tree import get, put
 from webhook.rules.load import load_default
 
@@ -189,10 +189,10 @@ def test_a_plain_job_costs_few_calls() -> None:
 
 def test_a_budget_grows_with_the_object_and_is_spent_once() -> None:
     budget = Budget({"a": "x" * 1000})
-    budget.spend(MINIMUM_UNITS)
-    budget.spend(UNITS_PER_CHARACTER * 1000)
+    budget.spend(MINIMUM_STEPS)
+    budget.spend(STEPS_PER_CHARACTER * 1000)
     with pytest.raises(OverBudgetError):
-        budget.spend(UNITS_PER_CHARACTER * 10)
+        budget.spend(STEPS_PER_CHARACTER * 10)
 
 
 def test_messages_are_bounded_in_length_and_number() -> None:

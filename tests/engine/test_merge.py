@@ -153,14 +153,14 @@ def test_a_container_with_a_name_of_the_other_list_is_reported_and_not_added(
     theirs = {"spec": {other: [{"name": "c", "image": "mine"}]}}
     result, merge = merged(theirs, {"spec": {ours: [{"name": "c", "image": "yours"}]}}, policy)
     assert result is theirs
-    assert merge.missing == [f"spec.template.spec.{ours} cannot have 'c', a name that is taken in {other}"]
+    assert merge.obstacles == [f"spec.template.spec.{ours} cannot have 'c', a name that is taken in {other}"]
 
 
 def test_a_missing_container_of_an_amendment_is_reported_and_not_created() -> None:
     theirs = {"containers": [{"name": "main", "image": "i"}]}
     result, merge = merged(theirs, {"containers": [{"name": "other", "env": []}]})
     assert result is theirs
-    assert merge.missing == ["spec.template.containers has no 'other' to amend"]
+    assert merge.obstacles == ["spec.template.containers has no 'other' to amend"]
 
 
 @pytest.mark.parametrize("value", ["text", 1, True, ["list"]])
@@ -176,7 +176,7 @@ def test_an_element_of_the_users_in_a_late_position_is_reported(names: list[str]
     theirs = {"initContainers": [{"name": name, "image": "own"} for name in names]}
     after = merge.apply(theirs, {"initContainers": [{"name": "wait", "image": "i"}]})
     assert after == theirs
-    assert (merge.missing == ["move 'wait' before init in initContainers"]) is reported
+    assert (merge.obstacles == ["move 'wait' before init in initContainers"]) is reported
 
 
 WHOLE = ["command", "args", "values", "matchLabelKeys", "searches", "unknown", "matchExpressions", "items"]

@@ -144,7 +144,7 @@ def put_back_of(mine: Json, *fragments: Json) -> tuple[Json, Json]:
 
 def test_what_amended_a_container_of_the_user_is_an_amendment_again() -> None:
     path = ("spec", "containers", "[main]", "tty")
-    assert as_fragment(Removal(path, value=True, in_list=False)) == {
+    assert as_fragment(Removal(path, value=True, is_element=False)) == {
         "spec": {"containers": [{"name": "main", "tty": True}]}
     }
 

@@ -169,7 +169,7 @@ def test_without_the_lease_nothing_is_done_and_the_log_has_a_line(caplog: pytest
     assert running.passes == []
     assert len(running.led) >= 3
     assert not any(leads for _, leads in running.led)
-    assert "cannot acquire lease" in caplog.text
+    assert "cannot acquire or renew the Lease" in caplog.text
 
 
 def test_a_lease_that_cannot_be_released_is_logged(caplog: pytest.LogCaptureFixture) -> None:

@@ -87,15 +87,15 @@ def guard(
     *,
     placement: bool = True,
 ) -> Iterator[Line]:
-    return installed.guard(policies, bindings, accounts or {}, placement=placement)
+    return installed.guard(policies, bindings, accounts or {}, has_program=placement)
 
 
 def operators(kinds: list[str], image: str, ready: int = 1, *, kueue: bool = False) -> Iterator[Line]:
-    return cluster.operators(kinds, [deployed_program(deployment("operator", image, ready))], kueue=kueue)
+    return cluster.operators(kinds, [deployed_program(deployment("operator", image, ready))], has_kueue=kueue)
 
 
 def tried(came: dict[str, Any], refused: str = "", *, wanted: bool = True, **known: Any) -> Iterator[Line]:
-    return installed.job(came, refused, case(work((), job=came), **known), expected=wanted)
+    return installed.job(came, refused, case(work((), job=came), **known), should_change=wanted)
 
 
 def replica(**message: str) -> dict[str, Any]:

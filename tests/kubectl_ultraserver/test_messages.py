@@ -104,7 +104,7 @@ TEXTS = [
 
 
 CONSTANTS = {
-    "RECREATE": "delete the job and apply it again: the webhook acts on creation only",
+    "RECREATE": "delete the job and apply it again: an update adds nothing to it",
     "GET_PODS": "kubectl -n ultraserver-webhook get pods",
     "NOT_KNOWN": "not known",
     "note": "note: {}",
@@ -163,14 +163,14 @@ CONSTANTS = {
     "opted_out": ": namespace {} is opted out by label ultraserver-webhook.io/inject={}",
     "opt_in": (
         "kubectl label namespace {} ultraserver-webhook.io/inject-; delete the job and apply it again: "
-        "the webhook acts on creation only"
+        "an update adds nothing to it"
     ),
     "would_refuse": ", and the rule table would refuse the job: {}{}",
     "not_sent": ": no MutatingWebhookConfiguration sends {}s to it",
     "REGISTERED_LATER": ": it was registered after the job was created",
     "PODS_THEN_RECREATE": (
-        "kubectl -n ultraserver-webhook get pods; then delete the job and apply it again: the webhook "
-        "acts on creation only"
+        "kubectl -n ultraserver-webhook get pods; then delete the job and apply it again: an update "
+        "adds nothing to it"
     ),
     "REPAIR": (
         "repair the node, or apply the job again with annotation ultraserver-webhook.io/on-node-failure: move"
@@ -296,7 +296,7 @@ def test_every_text_is_compared() -> None:
 @pytest.mark.parametrize(
     ("part", "codes"),
     [
-        ("verdicts", messages.Verdict),
+        ("verdicts", messages.ProblemCode),
         ("findings", messages.WhyCode),
         ("differences", messages.PreviewCode),
     ],

@@ -380,6 +380,8 @@ def test_a_job_that_straddles_or_has_a_broken_node_is_reported() -> None:
     assert findings_of(broken) == [("node", "n1-1")]
     away = case(work(workers("train", 4, ["n1-0", "n1-1", "n1-2", "n2-0"]), job=stored()))
     assert findings_of(away) == [("straddles", "us-01"), ("straddles", "us-02")]
+    crowded = why(case(work(workers("train", 4, ["n1-0", "n1-0", "n1-2", "n1-3"]), job=stored())))
+    assert (crowded[0].kind, crowded[0].name) == ("node", "n1-0")
 
 
 def dead(choice: str = "", **known: Any) -> Finding:

@@ -390,9 +390,9 @@ def test_a_leader_that_comes_back_gives_all_the_time_again(api: FakeApi) -> None
     program = Program(api)
     program.run()
     program.run()
-    program.run.set_leader(leader=False)
+    program.run.set_leader(is_leader=False)
     program.clock.forward(timedelta(minutes=5))
-    program.run.set_leader(leader=True)
+    program.run.set_leader(is_leader=True)
     program.run()
     assert len(state(api, "a-worker")) == 4
 
@@ -423,7 +423,7 @@ def test_the_figures(api: FakeApi) -> None:
     for nodes, kind, count in (("4", "free", 1), ("4", "used", 1), ("2", "free", 2), ("8", "part", 1)):
         labels = {"nodes": nodes, "state": kind}
         assert program.metrics.registry.get_sample_value(f"{prefix}_node_groups", labels) == count, labels
-    program.run.set_leader(leader=False)
+    program.run.set_leader(is_leader=False)
     assert not any(waiting().values())
 
 
@@ -631,5 +631,5 @@ def test_what_the_last_decision_saw_is_kept_for_answers_while_the_replica_leads(
     assert [pod.gated for pod in program.run.scene.pods] == [True] * 5
     program.run()
     assert [pod.gated for pod in program.run.scene.pods] == [False] * 5
-    program.run.set_leader(leader=False)
+    program.run.set_leader(is_leader=False)
     assert program.run.scene is None

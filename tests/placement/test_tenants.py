@@ -10,7 +10,7 @@ import pytest
 
 from contract.keys import GATE, HOSTNAME, SERVER_4
 from contract.place import Place, Placer
-from placement.decide.allocate import DEMAND_COST, MOST_COMPARED, MOST_DEMANDS
+from placement.decide.allocate import MOST_COMPARED, MOST_DEMANDS, RANKING_COST
 from placement.decide.choose import Ranking
 from placement.decide.cluster import Cluster
 from placement.decide.members import Examiner, Member
@@ -287,11 +287,11 @@ def terms(number: int, count: int) -> Demand:
 
 
 def test_conditions_of_one_namespace_are_compared_up_to_a_bound_and_it_waits_alone() -> None:
-    each = 100 - DEMAND_COST
+    each = 100 - RANKING_COST
     evil = [job(f"j{number}", 4, age=HOUR, demand=terms(number, each), **EVIL) for number in range(12)]
     decision = ask(FOUR.values(), *evil, job("a", 16, age=2 * HOUR), job("b", 4, demand=terms(99, each)))
     messages = [why for why in waiting(decision).values() if "conditions on nodes" in why]
-    assert len(messages) == 12 - MOST_COMPARED // (each - 1 + DEMAND_COST)
+    assert len(messages) == 12 - MOST_COMPARED // (each - 1 + RANKING_COST)
     assert f"at most {MOST_COMPARED}" in messages[0]
     assert "conditions" not in waiting(decision)["b"]
 
@@ -299,7 +299,7 @@ def test_conditions_of_one_namespace_are_compared_up_to_a_bound_and_it_waits_alo
 def test_kinds_of_node_without_any_condition_count_as_well() -> None:
     kinds = [
         Demand(requests=WHOLE_NODE | {"cpu": 1000 + number})
-        for number in range(2 * MOST_COMPARED // DEMAND_COST)
+        for number in range(2 * MOST_COMPARED // RANKING_COST)
     ]
     evil = [job(f"j{number}", 1, age=HOUR, demand=kind, **EVIL) for number, kind in enumerate(kinds)]
     messages = [why for why in waiting(ask([], *evil)).values() if "conditions on nodes" in why]

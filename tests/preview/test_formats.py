@@ -58,7 +58,7 @@ def test_text_of_a_user_reaches_the_runner_and_runs_no_command(case: Case) -> No
     text = PIPELINES["github"]([case])
     (line,) = re.split(r"[\r\n\x85\u2028\u2029]", text.removesuffix("\n"))
     command, properties, message = as_the_runner(line)
-    assert command == {"warning": "warning", "change": "notice"}.get(case.findings[0].subject, "error")
+    assert command == {"warning": "warning", "change": "notice"}.get(case.findings[0].kind, "error")
     written = {"file": case.file, "line": "9", "title": case.title, "message": case.findings[0].text}
     states = {**properties, "message": message}
     assert {key: printable(states[key]) for key in states} == {

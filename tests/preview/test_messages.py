@@ -87,7 +87,7 @@ CONSTANTS = {
     "PLACE_KEPT": "the update does not change the placement",
     "recreate_for": ("the update does not change the placement: for {} nodes, delete and recreate the job"),
     "FIT_IS_OFF": ("this installation does not answer what fits: install the chart with the value fit: true"),
-    "NO_OLD": "the form has the part old, but a job that is not created has no stored object: remove old",
+    "NO_OLD": "the form has the part old, but a new job has no stored object: remove old",
     "unknown_kind": "no workload of the rule table has kind {!r}; did you mean {!r}?",
     "unknown_field": "unknown field {}; did you mean {!r}?",
     "refused_field": "the API server refuses {}: {}",

@@ -66,7 +66,7 @@ def test_each_added_line_names_the_rule_that_sets_it(client: Client) -> None:
     rows = re.findall(r'class="added"><td(?: class="again")?>(.*?)</td><td><code>\+ +(.*?)</code>', text)
     assert all(rule for rule, _ in rows)
     marks = [rule for rule, line in rows if line.startswith(("ultraserver-webhook.io/", "affinity:"))]
-    record = "the webhook&#39;s own record"
+    record = "the webhook itself"
     assert marks[:4] == ["whole-job-launcher", "hostfile-for-launcher", record, "together-required"]
     assert marks[4:] == ["job-label", "job-label", record]
     assert ("ultraserver-nodes", "nodeSelector:") in rows

@@ -150,7 +150,7 @@ def test_what_awss_ultraserver_operator_made_is_left_alone(kind: str) -> None:
         job["metadata"]["ownerReferences"] = [{"apiVersion": f"{group}/v1beta1", "kind": kind, "name": "w"}]
         result = outcome(TABLE, job)
         assert bool(result.operations) is not alone
-        assert (f"it was created by a {kind} of {group}, which chooses its nodes" in result.reason) is alone
+        assert (f"a {kind} of {group} created the job and chooses its nodes" in result.reason) is alone
 
 
 def test_a_job_of_less_than_a_node_is_left_alone_unless_opted_in() -> None:

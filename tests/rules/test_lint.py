@@ -3,10 +3,11 @@
 import pytest
 
 from common.tablefiles import packaged_texts
+from testbed.mpijob import mpijob
 from tests.helpers import load_text
-from tests.rules.tables import EXTENDS, RULE, SOURCE, Expected, problems, same_problems
+from tests.rules.tables import EXTENDS, RULE, SOURCE, Expected, extended, outcome, problems, same_problems
 from webhook.rules import messages
-from webhook.rules.lint import doubtful_rows
+from webhook.rules.lint import PLACEHOLDERS_OF_SHAPES, doubtful_rows
 from webhook.rules.problems import TableError
 
 LAUNCHER = RULE.replace("worker", "launcher")
@@ -79,7 +80,7 @@ LINT: dict[str, tuple[str, Expected]] = {
     ),
     "a number that is in two places": (
         NUMBERED.replace("devices}", "devices, number: {podName: true, label: a}}"),
-        [(7, "workloads[0].groups[0].number", "each term needs exactly one of label, env and podName")],
+        [(7, "workloads[0].groups[0].number", "each summand needs exactly one of label, env and podName")],
     ),
     "a completion mode that quotes a value": (
         NUMBERED.replace(
@@ -419,7 +420,7 @@ REFUSING = '      - {name: none, workers: multiple of 1, deny: "$(job.nodes) wor
     [
         (
             OTHERS.replace(": 4}", ": {atLeast: 4, atMost: 4}}"),
-            [("shapes", "jobs with these numbers of workers fit no shape: 9, 11, 13, 17; to deny")],
+            [("shapes", "jobs with this many workers fit no shape: 9, 11, 13, 17; to deny")],
         ),
         (
             OTHERS + REFUSING,
@@ -430,7 +431,7 @@ REFUSING = '      - {name: none, workers: multiple of 1, deny: "$(job.nodes) wor
             OTHERS.replace("nvidia.com/gpu", "example.com/chip").replace(
                 "{name: more", "{name: single, workers: multiple of 1, nodeConfig: 1}\n      - {name: more"
             ),
-            [("shapes", "pins workers to nodes, and a job of shape one on the same unit may take them")],
+            [("shapes", "pins workers to nodes, and a job of shape one in the unit can take these nodes")],
         ),
         (
             "families: [{name: trn2u, shapes: [{name: six, workers: 6, nodeConfig: 2}]}]\n",
@@ -521,3 +522,11 @@ def test_a_problem_reads_as_file_line_pointer_message() -> None:
 def _packaged_line(source: str, number: int) -> str:
     text = packaged_texts()[source.removeprefix("packaged ")].decode()
     return text.splitlines()[number - 1].strip()
+
+
+@pytest.mark.parametrize("placeholder", sorted(PLACEHOLDERS_OF_SHAPES))
+def test_every_job_has_a_value_for_each_placeholder_of_a_shape(placeholder: str) -> None:
+    """Protects reviews: a message without a value would raise an error for each job of the shape."""
+    row = f"{{name: four-node, warn: 'x $({placeholder})'}}"
+    result = outcome(extended(f"families: [{{name: trn2u, shapes: [{row}]}}]\n"), mpijob())
+    assert any(warning.startswith("x ") for warning in result.warnings)

@@ -66,10 +66,10 @@ CONSTANTS = {
     "does_nothing": "does nothing: add {}",
     "same_name": "{!r} is the name of {} rows: rename one",
     "NO_NUMBER": (
-        "has no `number`, so blocks of a larger job may straddle, and whole-job admission does not place "
-        "it: add `number`"
+        "has no `number`, so blocks of a larger job can straddle, and whole-job admission does not place "
+        "the job: add `number`"
     ),
-    "NOT_ONE_SOURCE": "each term needs exactly one of label, env and podName",
+    "NOT_ONE_SOURCE": "each summand needs exactly one of label, env and podName",
     "SEVERAL_GROUPS": "is empty, so the object is a Pod, which has one group: remove the other groups",
     "NO_PLACEHOLDER": "cannot contain a placeholder: write the text itself",
     "takes_nodes": "{!r} is the role of pods that take nodes: use true or devices, or another role",
@@ -160,8 +160,8 @@ TABLES: dict[str, dict[str, str]] = {
         "string_pattern_mismatch": "must be {form}, not {json}",
         "string_too_short": "must not be empty: write a value, or remove the key",
         "string_too_long": "must have at most {max_length} characters, not {json}",
-        "too_short": "must have {min_length} or more, not {json}",
-        "too_long": "must have {max_length} at most, not {json}",
+        "too_short": "must have {min_length} or more elements, not {json}",
+        "too_long": "must have at most {max_length} elements, not {json}",
         "greater_than_equal": "must be {ge} or more, not {json}",
         "less_than_equal": "must be {le} or less, not {json}",
         "value_error": "{error}",

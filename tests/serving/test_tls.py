@@ -104,7 +104,7 @@ def mounted(files: Files, monkeypatch: pytest.MonkeyPatch) -> Mounted:
 
 UNUSABLE, MISSING, MISMATCH = "cannot be used", "No such file", "(?i)mismatch"
 BAD = {
-    "expired": "has expired",
+    "expired": "expired on",
     "not yet valid": "is not valid before",
     "an encrypted key": "the key is encrypted",
     "half a certificate": UNUSABLE,

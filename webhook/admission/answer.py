@@ -37,7 +37,7 @@ class Answer:
         status: The HTTP status.
         body: The response to the review as JSON, or the reason as text if the request is not a review.
         summary: A summary of the outcome.
-        shadow: A summary of the outcome without shadow mode; None if no shadow mode applies.
+        shadow: A summary of what shadow mode prevented, as in `Outcome.shadow`.
         seconds: The duration of the evaluation.
     """
 
@@ -51,13 +51,16 @@ class Answer:
 def answer(table: Table, endpoint: str, body: bytes) -> Answer:
     """Returns the answer to the body of a request.
 
-    Raises no error. For a body that is not a review, the status is 400. After an internal error, the status
-    is 500, and the response does not allow the object.
+    For a body that is not a review, the status is 400. After an internal error, the status is 500, and the
+    response does not allow the object.
 
     Args:
         table: The rule table.
         endpoint: A key of `HANDLERS`.
         body: The body of the request.
+
+    Raises:
+        MemoryError: The body needs too much memory to decode. No other error is raised.
     """
     try:
         review = decode(body, time.time())

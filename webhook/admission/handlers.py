@@ -28,7 +28,7 @@ Handler = Callable[[Table, Review], Outcome | None]
 
 
 def mutate(table: Table, review: Review) -> Outcome | None:
-    """Returns the outcome for a new object or an update; None if the update is admitted unchanged."""
+    """Returns the outcome for a new object or an update; None for ignored updates and other operations."""
     match review.operation:
         case "CREATE":
             return evaluate(table, review.request)
@@ -39,15 +39,15 @@ def mutate(table: Table, review: Review) -> Outcome | None:
 
 
 def verify(table: Table, review: Review, *, refuse: bool = False) -> Outcome | None:
-    """Returns an outcome that warns about a new object without the changes of the webhook.
+    """Returns the outcome for a new object, with a warning if the object lacks the webhook's changes.
 
-    An object lacks these changes if the mutating webhook was unreachable and failed open. To find that out,
-    the object is evaluated again: a mutated object needs no more changes.
+    An object lacks these changes, for example, if the mutating webhook was unreachable and failed open. To
+    find that out, the object is evaluated again: a mutated object needs no more changes.
 
     Args:
         table: The rule table.
         review: The review of the object.
-        refuse: Whether the outcome refuses the object instead of warning about it.
+        refuse: Whether to refuse such an object instead of warning, unless another table changed the object.
     """
     if review.operation != "CREATE":
         return None
@@ -74,7 +74,7 @@ def verify(table: Table, review: Review, *, refuse: bool = False) -> Outcome | N
 
 
 require: Final[Handler] = partial(verify, refuse=True)
-"""Refuses an object about which `verify` warns."""
+"""Refuses an object that lacks the changes, as `verify` describes."""
 
 
 def _records(table: Table, obj: Json) -> list[record.Record]:
@@ -84,7 +84,7 @@ def _records(table: Table, obj: Json) -> list[record.Record]:
 
 
 def possible_requests(table: Table, request: Request) -> Iterator[Request]:
-    """Yields the requests that mutation may have received: without the name, or before a policy ended."""
+    """Yields the request, and variants that mutation may have received: unnamed, or before a policy ended."""
     yield request
     yield (unnamed := without_name(table, request))
     earlier = request.now - MAX_REQUEST_SECONDS
@@ -94,9 +94,9 @@ def possible_requests(table: Table, request: Request) -> Iterator[Request]:
 
 
 def without_name(table: Table, request: Request) -> Request:
-    """Returns the request without the name that the API server generated from ``generateName``.
+    """Returns the request without the name, if the API server generated the name from ``generateName``.
 
-    The job label depends on the uid of the review at mutation. Therefore the request has this uid.
+    The job label depends on the uid of the review at mutation. Therefore the result has the record's uid.
     """
     name, prefix = (get(request.object, ("metadata", key)) for key in ("name", "generateName"))
     if not (
@@ -111,7 +111,7 @@ def without_name(table: Table, request: Request) -> Request:
 
 
 def rule_table(table: Table, review: Review) -> Outcome | None:
-    """Returns an outcome that refuses a ConfigMap if the rule table in it is invalid."""
+    """Returns the outcome for a new or changed ConfigMap: a refusal if the rule table in it is invalid."""
     if review.operation not in {"CREATE", "UPDATE"} or review.kind != "ConfigMap":
         return None
     data = get(review.request.object, ("data",))

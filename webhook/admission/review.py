@@ -33,6 +33,7 @@ class Review:
 
     Attributes:
         operation: ``CREATE``, ``UPDATE``, ``DELETE`` or ``CONNECT``; empty if the review is on a subresource.
+        kind: The kind of the new object, without its API version; empty if there is no new object.
         name: The name of the object; empty if the API server generates the name later.
         stored: The stored object that is updated or deleted; otherwise None.
     """
@@ -54,6 +55,7 @@ def decode(body: bytes, now: float) -> Review:
 
     Raises:
         BadReviewError: The body is not an AdmissionReview v1 with a request that can be answered.
+        MemoryError: The process has too little memory to decode the body.
     """
     try:
         raw = orjson.loads(body)

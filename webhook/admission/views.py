@@ -9,6 +9,7 @@ an invalid job                                  200  not allowed, with a status
 a body that is not a review                     400  ``{"error": ..., "code": ...}``
 another content type / too long / not POST      415 / 413 / 405
 too much long work at one time                  503  with ``Retry-After``
+long work with too little memory / time         413 / 500
 an internal error, logged with the uid          500  not allowed; the failurePolicy decides
 =============================================  ====  =====================================
 """
@@ -54,8 +55,8 @@ def admission_blueprint(state: CurrentState, metrics: Metrics | None = None) -> 
 def ready(state: CurrentState) -> tuple[dict[str, Any], int]:
     """Returns the readiness and its HTTP status.
 
-    Invalid files do not make the server unready, because it keeps the last valid files; ``problem`` says
-    why the new files are invalid.
+    Invalid files do not make the server unready, because the last valid table and certificate stay in use.
+    Then ``problem`` has the reason.
     """
     expires = state.tls.expires
     detail = {"status": "ok", "table": state.table.revision, "certificate": stamp(expires)}

@@ -12,7 +12,7 @@ PARSER_HINTS: Final = {
     "duplicate anchor": "use another name for one of the anchors",
     "": "check indentation, quotes and brackets here and above",
 }
-"""The remedy for each error of libyaml, by a part of the error's text."""
+"""The remedy for each error of libyaml, by a part of the error's text; the last is for all other errors."""
 OMITTED_LINES: Final = "'...' stands for omitted lines: write these lines, or remove '...'"
 ONLY_COMMENT: Final = "only a comment may follow '---': begin on the next line"
 IGNORED_TEXT: Final = "kubectl ignores the text after '...': write '---' between documents"

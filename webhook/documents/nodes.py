@@ -18,7 +18,7 @@ from webhook.objects.tree import Json
 _MAX_DEPTH = 100
 """Maximum depth of maps and lists, because the code that reads an object is recursive. An MPIJob has 15."""
 _MAX_ALIAS_COST = 4_000_000
-"""Maximum number of characters that aliases may add to a text. The cost of a value is its length plus 40."""
+"""Maximum cost of the values that aliases add to a text. The cost of a value is its length plus 40."""
 
 # For go-yaml, a word after the tag "!" is a text. libyaml drops this tag, so it is searched in the text.
 _TAG = re.compile(r"(?:&\S+(?:\s|#[^\n]*\n)+)?!")
@@ -120,7 +120,7 @@ class Reader(yaml.CSafeLoader):
 
 
 def children_of(node: _Node) -> Children:
-    """Returns the values in a map or a list by key or position, each after its line, counted from 0."""
+    """Returns the nodes in a map or a list by key or position, each with the line, from 0, where it is."""
     children: Children = {}
     if isinstance(node, yaml.SequenceNode):
         children = {index: (item.start_mark.line, item) for index, item in enumerate(node.value)}

@@ -16,8 +16,8 @@ from webhook.documents.nodes import Children, Reader, children_of
 from webhook.documents.templates import describe_template
 from webhook.objects.tree import Json, Path, shown
 
-# Matches control characters, unusual line ends, which would change the numbers of lines, and a byte order
-# mark inside of a text, which some parsers read as white space and others as a letter.
+# Matches control characters, unusual line ends, which would change the line numbers, and a byte order mark
+# inside a text, which some parsers read as white space and other parsers as a letter.
 _REFUSED_CHARACTER = (
     "\r(?!\n)|[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 )
@@ -57,7 +57,7 @@ class Document:
         value: The value that the API server would receive. It shares no part with other documents, so it may
             be changed.
         source: The name of the file, or ``<stdin>``.
-        line: The number of the line of the first value, from 1.
+        line: The number of the line where the value begins, from 1.
         path: The path of an item in its List; otherwise empty.
     """
 
@@ -69,7 +69,7 @@ class Document:
     _children_of: Callable[[Any], Children] = field(repr=False, compare=False)
 
     def line_of(self, path: Path) -> int:
-        """Returns the line of a value or, in a map, of its key; for a missing value, that of its parent."""
+        """Returns the line of a value or, in a map, of its key; without a value, of its nearest parent."""
         node, line = self._root, self._root.start_mark.line
         for part in self.path + path:
             if part not in (children := self._children_of(node)):
@@ -87,7 +87,7 @@ def read_documents(text: str | bytes, source: str = "<stdin>", max_values: int =
         max_values: Maximum number of maps, lists, keys and words; 0 means no limit.
 
     Raises:
-        DocumentError: A part of the text cannot be read, or the text is too large.
+        DocumentError: A part of the text cannot be read or is ambiguous, or the text is too large.
     """
     text = _prepared(text, source)
     reader = Reader(text, max_values)
@@ -141,7 +141,7 @@ def _unescape(escape: re.Match[str]) -> str:
 
 
 def _prepared(raw: str | bytes, source: str) -> str:
-    """Checks the characters of a text, and returns it for the parser. Like kubectl, adds a last line end."""
+    """Checks a text, and returns it for the parser: JSON as YAML, and with a last line end, as in kubectl."""
     raw = raw.encode(errors="surrogatepass") if isinstance(raw, str) else raw
     try:
         text = raw.decode().removeprefix("\ufeff").removesuffix("\n") + "\n"
@@ -167,7 +167,7 @@ def expand_lists(documents: Iterable[Document]) -> list[Document]:
     the List: an item of a ``PodList`` is a ``Pod``.
 
     Raises:
-        DocumentError: ``items`` is not a list, or a document is not an object.
+        DocumentError: ``items`` is not a list, or a document is not an object with a kind.
     """
     return [item for document in documents for item in _items(document)]
 

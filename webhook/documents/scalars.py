@@ -1,8 +1,8 @@
 """Reads unquoted words as kubectl does, or refuses them.
 
 Null and booleans are those of YAML 1.1, as in ``resolve.go`` of go-yaml v2. A number has the form of JSON, or
-is an octal file mode such as ``0644``. All other words that go-yaml reads as numbers are refused. All other
-words are text, such as ``1:30`` and ``2001-01-01``.
+is an octal file mode such as ``0644``. All other words that go-yaml reads as numbers are refused. The
+remaining words are text, such as ``1:30`` and ``2001-01-01``.
 """
 
 import re
@@ -30,7 +30,7 @@ def read_word(word: str) -> Scalar:
     """Returns the value of an unquoted word.
 
     Raises:
-        ValueError: kubectl reads the word as a number, but its form is ambiguous.
+        ValueError: kubectl may read the word as a number, but its form is ambiguous, or kubectl rounds it.
     """
     if word in _WORDS:
         return _WORDS[word]

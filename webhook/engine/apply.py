@@ -24,12 +24,13 @@ class Progress:
     """The state of an evaluation. `Outcome` describes the attributes that are not listed here.
 
     Attributes:
-        templates: The pod templates with all changes so far, by their path in the object.
+        templates: The pod templates without earlier additions and with all changes so far, by their path in
+            the object.
         additions: What the rules added to each template, for the template's record.
         fired_rules: The names of the rules that fired.
-        complete_rules: The names of the fired rules whose values are all in the templates.
-        rules_by_path: The last rule that set a value, by the value's path as in `Merge.written_paths`; None
-            if the request does not ask for it.
+        complete_rules: The names of the fired rules whose merges all have `Merge.has_all_values`.
+        rules_by_path: The name of the last rule that set each value, by the path of the template followed by
+            the path in `Merge.written_paths`. None without `Request.explain`.
     """
 
     reason: str = ""
@@ -49,13 +50,14 @@ class Progress:
 
 
 _Matches = dict[int, tuple[Rule, MatchingRule | str]]
-"""Rules by position in the table, each with its match or with the reason why it does not match."""
+"""Rules by position as in `split_rules`, each with its match or with the reason why it does not match."""
 
 
 def apply_rules(job: Job, progress: Progress) -> None:
-    """Applies every rule that fires, and adds the outcomes of all rules to the progress.
+    """Applies every rule that fires, and adds the outcomes of the rules in `split_rules` to the progress.
 
-    Adds the messages of the job's shape as well. Sets the job's placer, and how its workers get devices.
+    Adds the messages of the job's shape as well. Sets how the job's workers get devices and, for a job with a
+    shape, the placer.
     """
     shape = job.shape.shape if job.shape else None
     if shape and shape.warn:
@@ -75,7 +77,7 @@ def apply_rules(job: Job, progress: Progress) -> None:
 
 
 def _explain_prevention(match: MatchingRule, progress: Progress) -> str | None:
-    """Returns why a rule that matches does not fire; None if it fires."""
+    """Returns why a rule that matches does not fire; None if it fires. Warns about a mount conflict."""
     rule = match.rule
     for name in rule.unless:
         if name in progress.fired_rules:
@@ -91,13 +93,13 @@ def _explain_prevention(match: MatchingRule, progress: Progress) -> str | None:
 def _match_all(job: Job) -> tuple[list[RuleOutcome | None], _Matches]:
     """Returns the outcomes of rules that cannot fire, as in `split_rules`, and the matches of other rules.
 
-    The table has three stages. Rules that add devices come first, then rules that set the placer, and then
-    all other rules, which may have conditions on devices and on the placer.
+    The table has three stages. Rules that set `Rule.devices` come first, then rules that set the placer, and
+    then all other rules, which can have conditions on devices and on the placer. Sets these two of the job.
     """
     device_rules = _match_rules_with("devices", job)
     device_matches = (match for _, match in device_rules.values() if isinstance(match, MatchingRule))
-    sources = (match.rule.devices for match in device_matches)
-    job.devices = next(filter(None, sources), job.devices)
+    devices = (match.rule.devices for match in device_matches)
+    job.devices = next(filter(None, devices), job.devices)
     early_matches = _match_rules_with("placer", job) | device_rules
     early_rules = {
         index: rule for index, (rule, match) in early_matches.items() if isinstance(match, MatchingRule)
@@ -112,14 +114,14 @@ def _match_all(job: Job) -> tuple[list[RuleOutcome | None], _Matches]:
     matches = {
         index: early_matches.get(index) or (rule, match_rule(rule, job)) for index, rule in other_rules
     }
-    # A rule that adds devices matched before `job.devices` changed, and might not match the new value.
+    # A rule that sets the devices matched before `job.devices` changed, and might not match the new value.
     if not early_matches.keys() <= matches.keys():
         matches = dict(sorted({**matches, **early_matches}.items()))
     return [*outcomes], matches
 
 
 def _match_rules_with(key: str, job: Job) -> _Matches:
-    """Returns the matches of the rules that have a key."""
+    """Returns the rules with a key that may fire, each with its match or the reason why it does not match."""
     return {
         position: (rule, match_rule(rule, job))
         for position, rule in split_rules(job)[1]
@@ -130,7 +132,7 @@ def _match_rules_with(key: str, job: Job) -> _Matches:
 def _fire(match: MatchingRule, progress: Progress) -> RuleOutcome:
     rule, has_several_groups = match.rule, len(match.job.by_role[match.rule.match.role]) > 1
     new_templates: dict[Path, Json] = {}
-    incomplete_merges: list[Merge] = []
+    merges_to_report: list[Merge] = []
     for group in match.groups:
         path, values = group.path, match.values
         if has_several_groups or "job.place" in rule.placeholders:
@@ -139,8 +141,8 @@ def _fire(match: MatchingRule, progress: Progress) -> RuleOutcome:
         merge.written_paths = None if progress.rules_by_path is None else []
         fragment = rule.fill_fragment(values) if rule.fill_fragment else rule.add
         new_templates[path] = merge.apply(progress.templates[path], fragment)
-        if merge.conflicts or merge.missing or merge.refused:
-            incomplete_merges.append(merge)
+        if merge.conflicts or merge.obstacles or merge.refusals:
+            merges_to_report.append(merge)
         if progress.rules_by_path is not None:
             progress.rules_by_path |= {path + written: rule.name for written in merge.written_paths or ()}
     progress.templates |= new_templates
@@ -148,12 +150,12 @@ def _fire(match: MatchingRule, progress: Progress) -> RuleOutcome:
         _add_warnings(match, progress)
     progress.fired_rules.add(rule.name)
     denials = [Message(rule.name, render(rule.deny, match.values))] if rule.deny else []
-    if not incomplete_merges or all(merge.has_all_values for merge in incomplete_merges):
+    if not merges_to_report or all(merge.has_all_values for merge in merges_to_report):
         progress.complete_rules.add(rule.name)
     warnings: list[Message] = []
-    for merge in incomplete_merges:
-        warnings += messages_of("not-added", merge.missing)
-        denials += messages_of("too-many-terms", merge.refused)
+    for merge in merges_to_report:
+        warnings += messages_of("not-added", merge.obstacles)
+        denials += messages_of("too-many-terms", merge.refusals)
         (denials if rule.on_conflict is OnConflict.DENY else warnings).extend(_report_conflicts(rule, merge))
     progress.warnings += warnings
     progress.denials += denials
@@ -179,17 +181,20 @@ _CONFLICT_CODES: Final = {
     OnConflict.OVERRIDE: "value-replaced",
     OnConflict.DENY: "value-refused",
 }
-"""The code of the message about a conflict."""
+"""The code of the message about a conflict, by the rule's `on_conflict`."""
 
 
 def _report_conflicts(rule: Rule, merge: Merge) -> Iterator[Message]:
-    """Yields messages about the user's values. They name no rule, because users do not see the table."""
+    """Yields messages about the user's values, if the rule is not quiet or denies conflicts.
+
+    The messages name no rule, because users do not see the table.
+    """
     conflicts = () if rule.quiet and rule.on_conflict is not OnConflict.DENY else merge.conflicts
     return messages_of(_CONFLICT_CODES[rule.on_conflict], map(_describe_conflict, conflicts))
 
 
 def _describe_conflict(conflict: Conflict) -> str:
-    """Describes how the user's value differs from the rule's. For two maps, only the keys are named."""
+    """Describes how the user's value differs from the rule's. For two maps, names the keys that differ."""
     user_value, rule_value = conflict.user_value, conflict.rule_value
     if isinstance(user_value, dict) and isinstance(rule_value, dict):
         keys = sorted(

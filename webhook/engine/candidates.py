@@ -1,4 +1,4 @@
-"""Decides by opt-in, devices and node selection whether a job is a candidate, which the table places."""
+"""Decides whether the table places a job: by opt-in, devices, node selection and signs for other nodes."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from common.texts import cut
 from contract import keys
 from webhook.engine.groups import Group
 from webhook.engine.jobs import Job
-from webhook.engine.reading import find_mark
+from webhook.engine.reading import find_annotation_or_label
 from webhook.objects.templates import matches, permits
 from webhook.objects.tree import get_map, get_maps, shown, text_of
 from webhook.rows.table import Table
@@ -27,7 +27,7 @@ def decide_candidacy(job: Job) -> tuple[bool, str]:
     if job.opt_in:
         return True, f"opted in by {keys.INJECT}"
     is_candidate, reason = _decide_by_content(job, groups)
-    if not is_candidate and any(find_mark(group.template, keys.INJECT) for group in groups):
+    if not is_candidate and any(find_annotation_or_label(group.template, keys.INJECT) for group in groups):
         reason = f"{reason} ({keys.INJECT} has an effect only in the job's metadata, not in its template's)"
     return is_candidate, reason
 
@@ -75,18 +75,18 @@ def _decide_by_content(job: Job, groups: Sequence[Group]) -> tuple[bool, str]:
 
 
 def explain_no_device(table: Table) -> str:
-    """Returns the reason why a job is not a candidate if its workers request none of the table's devices."""
+    """Returns the reason why a job is not a candidate: its workers request no devices of enabled families."""
     devices = dict.fromkeys(family.device[0] for family in table.enabled_families)
     return f"the workers request no {' or '.join(devices)}"
 
 
 def _explain_elsewhere(job: Job, groups: Sequence[Group]) -> str | None:
-    """Returns why a job seems to be for other nodes: by its owner, a label or a toleration; None if not."""
+    """Returns the sign that a job is for other nodes: an owner, a label or a toleration; None without it."""
     elsewhere, metadata = job.table.candidates.elsewhere, get_map(job.object, ("metadata",))
     for owner in get_maps(metadata, ("ownerReferences",)) if "ownerReferences" in metadata else ():
         group, kind = text_of(owner.get("apiVersion")).partition("/")[0], text_of(owner.get("kind"))
         if matches(kind, elsewhere.owners.get(group, ())):
-            return f"it was created by a {cut(kind)} of {group}, which chooses its nodes"
+            return f"a {cut(kind)} of {group} created the job and chooses its nodes"
     purpose = "which is for other nodes than UltraServers"
     labels = get_map(metadata, ("labels",))
     for key, values in elsewhere.labels.items() if labels else ():

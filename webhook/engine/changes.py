@@ -12,7 +12,7 @@ LONGEST_PATH = 500
 
 
 def find_changes(received: Json, new: Json, rules_by_path: Mapping[Path, str] | None) -> tuple[Change, ...]:
-    """Returns the fields in which an object differs from the received one. See `Progress` for the paths."""
+    """Returns the fields that differ from the received object; empty if ``rules_by_path`` is None."""
     if rules_by_path is None:
         return ()
     parents = {path[:end] for path in rules_by_path for end in range(len(path))}
@@ -28,7 +28,7 @@ class _Comparison:
     def compare(self, old: Json, new: Json, path: Path, key_path: Path, rule: str | None) -> Iterator[Change]:
         """Yields the changes at and below a path.
 
-        ``key_path`` is this path as in `Merge.written_paths`. ``rule`` is the rule that set the parent.
+        ``key_path`` is this path as in `Progress.rules_by_path`. ``rule`` is the parent's rule, if any.
         """
         if old is new:
             return
@@ -51,7 +51,7 @@ class _Comparison:
         if sum(len(str(part)) for part in path) > LONGEST_PATH:
             return True
         if isinstance(new, list) and list_kind(path) is ListKind.VALUE:
-            # If a rule wrote below an element, the list has pod templates, as `replicatedJobs` of a JobSet.
+            # If a rule wrote below an element, the list has pod templates, like `replicatedJobs` of a JobSet.
             return key_path not in self._parents or not isinstance(old, list) or len(old) != len(new)
         if key_path in self._parents:
             return False

@@ -1,4 +1,4 @@
-"""Evaluates a table against an object: the one function behind every endpoint and command."""
+"""Evaluates a table against an object that is created or resized, for all endpoints and commands."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -49,7 +49,10 @@ def evaluate(table: Table, request: Request) -> Outcome:
 
 
 def _evaluate_with(table: Table, off_rules: frozenset[str] | None, request: Request) -> Outcome:
-    """Returns the outcome of an evaluation without these rules; None stands for the whole table."""
+    """Returns the outcome without the rules in ``off_rules``; if it is None, without any rule.
+
+    A launcher's Pod gets the init script in both cases.
+    """
     kind, progress, new_object = kind_of(request.object), Progress(), request.object
     operations: list[Operation] = []
     try:
@@ -84,7 +87,10 @@ def _evaluate_with(table: Table, off_rules: frozenset[str] | None, request: Requ
 
 
 def _add_shadow(served: Outcome, enforced: Outcome, mode: Mode, policy_note: str) -> Outcome:
-    """Returns ``served``, the outcome for the answer, with ``enforced`` in it; ``mode`` is the table mode."""
+    """Returns ``served``, the outcome for the answer, with ``enforced`` and the states of rules in shadow.
+
+    If ``mode``, the mode of the table, is shadow, reason, facts and kind follow ``enforced``, too.
+    """
     if mode is Mode.SHADOW:
         served = replace(
             served,
@@ -93,13 +99,13 @@ def _add_shadow(served: Outcome, enforced: Outcome, mode: Mode, policy_note: str
             kind_if_unchanged=enforced.kind_if_unchanged,
             rules=tuple(row._replace(state=RuleState.SKIPPED) for row in enforced.rules),
         )
-    # If a rule in shadow cannot read the object, the enforced outcome has no rules.
+    # If the evaluation with the rules in shadow finds an invalid job, the enforced outcome has no rules.
     rules = tuple(map(_shadow_outcome, served.rules, enforced.rules)) if enforced.rules else served.rules
     return replace(served, rules=rules, enforced=enforced)
 
 
 def _shadow_outcome(served: RuleOutcome, enforced: RuleOutcome) -> RuleOutcome:
-    """Returns the outcome of a rule. It is `SHADOWED` if the rule would fire only if it were enforced."""
+    """Returns a rule's outcome: `SHADOWED` if the rule fires only when rules in shadow are enforced."""
     if served.state is RuleState.FIRED or enforced.state is not RuleState.FIRED:
         return served if served.why != SWITCHED_OFF else enforced
     return enforced._replace(state=RuleState.SHADOWED)
@@ -153,7 +159,9 @@ def _evaluate_job(job: Job, request: Request, progress: Progress) -> None:
         job.job_label = job_id(request, job.name, job.generate_name, job.uid)
         job.devices = job.user_devices
         progress.facts |= {fact: job.values()[placeholder] for fact, placeholder in FACTS.items()}
-        job.missing_placeholders = job.table.placeholders_of[job.workload.name].difference(job.values())
+        job.missing_placeholders = job.table.placeholders_by_workload[job.workload.name].difference(
+            job.values()
+        )
     job.placer = job.place.placer if job.place else None
     job.faults = progress.faults = find_faults(job)
     apply_rules(job, progress)
@@ -165,7 +173,7 @@ def _explain_no_workload(table: Table, request: Request) -> str:
     """Returns why no workload row matches an object, although rows for its kind exist."""
     reasons = []
     for row in table.workloads_of(kind_of(request.object)):
-        field, value = row.mismatch(request.object) or ("", "")
+        field, value = row.find_mismatch(request.object) or ("", "")
         reasons.append(f"row {row.name} requires another {field} than {cut(value)}")
     return f"no row for its kind matches: {', '.join(reasons)}; {keys.INJECT} has no effect on it"
 

@@ -1,7 +1,7 @@
-"""Finds faults of a job: fields that will fail or have no effect, although the API server accepts them.
+"""Finds faults of a job: fields that can fail, have no effect, or hinder placement.
 
-Rules can match each kind of fault. Only fields that an evaluation reads anyway are examined, so that a valid
-job costs little.
+The API server accepts such fields. Rules can match each kind of fault. Most kinds are searched only in
+objects that contain a text of `FAULT_FINDERS`, so that a valid job costs little.
 """
 
 import re
@@ -61,7 +61,7 @@ def find_faults(job: Job) -> dict[str, tuple[Fault, ...]]:
 
 
 def _find_user(job: Job) -> Iterator[Fault]:
-    """Yields security settings with which a worker may be unable to write to /etc/environment."""
+    """Yields security settings that can prevent a worker from writing to /etc/environment."""
     for group in job.by_role[WORKER]:
         path, spec = group.path, group.spec
         pod = get_map(spec, ("securityContext",))
@@ -107,7 +107,7 @@ def _find_amount(job: Job) -> Iterator[Fault]:
 
 
 def _find_limit(job: Job) -> Iterator[Fault]:
-    """Yields requests for devices that differ from their limits: Kubernetes refuses such Pods."""
+    """Yields device limits that are missing or differ from the request: Kubernetes refuses such Pods."""
     for group in job.by_role[WORKER]:
         for path, container in group.containers("containers"):
             limits, requests = (get_map(container, ("resources", key)) for key in ("limits", "requests"))
@@ -119,7 +119,7 @@ def _find_limit(job: Job) -> Iterator[Fault]:
 
 
 def _find_idle(job: Job) -> Iterator[Fault]:
-    """Yields a Pod that requests no devices, although it takes a node like the Pods that request some."""
+    """Yields the template of a Pod without devices, if all other Pods that take nodes have devices."""
     for group in job.by_role[WORKER] if job.devices == "mixed" else ():
         if group.devices == "none":
             yield Fault(field_name((*group.path, "spec")), "")
@@ -141,7 +141,7 @@ def _find_resource(job: Job) -> Iterator[Fault]:
 
 
 def _find_key(job: Job) -> Iterator[Fault]:
-    """Yields labels and annotations that resemble a key that users may set, or that the job should have."""
+    """Yields labels and annotations that resemble a key for users, or have such a key in a wrong place."""
     similar_paths: list[Path] = []
     for path in () if job.is_pod else ((), *[group.path for group in job.groups]):
         metadata = get_map(job.object, (*path, "metadata"))
@@ -169,7 +169,7 @@ def _resembles_key(text: str) -> bool:
 
 
 def _find_nearest_key(key: str) -> str | None:
-    """Returns the key of the webhook that is equal or similar to a key; None if there is none."""
+    """Returns the key in `keys.FOR_AUTHORS` that equals or resembles a key; None if there is no such key."""
     prefix, name = (_NOT_LETTERS.sub("", part) for part in key.lower().rpartition("/")[::2])
     if not prefix and name.startswith("ultraserver"):
         prefix, name = "ultraserver", re.sub("^ultraserver(webhook)?(io)?", "", name)
@@ -194,7 +194,10 @@ def _find_hostfile(job: Job) -> Iterator[Fault]:
 
 
 def _find_hostfile_option(text: str, variables: set[str]) -> str | None:
-    """Returns the option or variable with which a command gives MPI the host file; None if there is none."""
+    """Returns the option or variable with which a command gives MPI the host file; None if there is none.
+
+    ``variables`` are names of variables whose value is the host file. Those that the text sets are added.
+    """
     text = re.sub(r"(?<!\S)#[^\n]*", "", text)  # removes comments
     variables |= set(_ASSIGNMENT.findall(text))
     text = _REFERENCE.sub(lambda match: HOSTFILE if match[1] in variables else match[0], text)
@@ -218,7 +221,7 @@ def _find_queue(job: Job) -> Iterator[Fault]:
 
 
 def _find_time_limit(job: Job) -> Iterator[Fault]:
-    """Yields the annotation of a time limit if placement cannot read it."""
+    """Yields the annotation of a time limit that the placement program cannot read."""
     path = ("metadata", "annotations", keys.TIME_LIMIT)
     limit = get(job.object, path)
     if limit and seconds(limit) is None:
@@ -255,4 +258,4 @@ FAULT_FINDERS: Final[Mapping[str, tuple[str, Callable[[Job], Iterator[Fault]]]]]
     "spread": ("topologySpreadConstraints", _find_spread),
     "affinity": ("topologyKey", _find_affinity),
 }
-"""For each kind of fault, a text that each object with such a fault contains, and the function to find it."""
+"""By kind: a text that each object with such a fault contains, and the function that finds the faults."""

@@ -33,7 +33,7 @@ class Claim(NamedTuple):
     """An entry of a template's ``resourceClaims`` (Kubernetes, "Dynamic Resource Allocation").
 
     Attributes:
-        path: The path in the template of the field that has the name.
+        path: The path, in the template, of the field that contains the name.
         name: The name of the ResourceClaimTemplate or, for a shared claim, of the ResourceClaim.
         row: The family's row about the ResourceClaimTemplate; None if there is none, or for a shared claim.
         is_shared: Whether all pods share the claim.
@@ -55,7 +55,7 @@ class Group:
         role: The role of the row; `HELPER` if the row takes nodes by devices and the pods take none.
         template: The template without the webhook's earlier additions.
         record: The record of the earlier additions; None if the template has no valid record.
-        user_marks: Labels and annotations of the webhook that the user wrote, by pointer in the template.
+        user_marks: The marks and the gate that the user wrote, by their JSON pointer in the template.
         is_record_ignored: Whether the template has a record that costs more than the budget permits.
         replicas: The number of pods in the group.
         takes_nodes: Whether each pod takes a node.
@@ -93,7 +93,7 @@ class Group:
 
     @cached_property
     def main_container(self) -> Mapping[str, Json]:
-        """The container that the operator uses, or that requests devices; empty if there is none."""
+        """The container that `templates.main_container` chooses; empty if there are no containers."""
         return main_container(self.template, self.workload.main_container, self.table.resources)
 
     @cached_property
@@ -113,7 +113,7 @@ class Group:
 
     @cached_property
     def chosen_types(self) -> Collection[str]:
-        """The instance types that a pod's selector or affinity names; empty if any type is permitted."""
+        """The instance types that a pod's selector or affinity names; see `templates.chosen_types`."""
         selection, type_labels = self.selection, self.table.candidates.instance_type_labels
         return chosen_types(selection, type_labels) if selection.selector or selection.terms else ()
 
@@ -163,7 +163,10 @@ class Group:
                     yield (*self.path, "spec", list_name, index), container
 
     def find_request(self, name: str) -> tuple[str, Json]:
-        """Returns the first field that requests a resource, and its value."""
+        """Returns the first container field that requests a resource, and the amount.
+
+        If no container requests the resource, returns the field of the pod's resources and None.
+        """
         for path, container in self.containers("containers", "initContainers"):
             for part in ("limits", "requests"):
                 if name in (amounts := get_map(container, ("resources", part))):
@@ -187,9 +190,9 @@ class Group:
 
     @property
     def partial_claim_reason(self) -> str | None:
-        """Why a pod's claims are not a whole node; None if it has no claims."""
+        """Why the claims of a pod without `node_reason_of` are not a whole node; None without claims."""
         if claim := self.shared_claim:
-            return f"share the claim {claim.name}: for a node each, use a resourceClaimTemplateName"
+            return f"share the claim {claim.name}: to give each Pod a node, use a resourceClaimTemplateName"
         for claim in self.claims:
             if claim.row is None:
                 return (
@@ -216,7 +219,8 @@ class Group:
     def find_unsupported_request(self, resources: Sequence[str]) -> Mapping[str, str]:
         """Returns values of placeholders about the first request that no permitted instance type accepts.
 
-        Empty if all requests can be met, or if the table has no device counts for one of the types.
+        Empty if there is no such request, if the template chooses no instance type, or if the table has no
+        device counts for one of the types.
         """
         chosen_types, counts = self.chosen_types, self.table.device_counts
         # A type without device counts ends the search, so that a long list of types costs nothing.

@@ -19,20 +19,21 @@ _OMITTED_KIND: Final = "MPIJob.kubeflow.org"
 
 
 def job_id(request: Request, name: str, generate_name: str, uid: str) -> str:
-    """Returns the value of a job's label, which has at most 63 characters.
+    """Returns the value of the job label, with at most 63 characters.
 
     For an MPIJob with a name, the value is ``<namespace>.<name>``. A namespace has no dot, so two MPIJobs
     never have the same value. For a job of another kind, it is ``<namespace>.<name>_<Kind>.<group>``. Neither
     a name nor a namespace can contain an underscore.
 
-    If this value is too long, or if the job has no name yet, the value is a readable beginning, an underscore
-    and 80 bits of a hash. The hash has no dot, so this value differs from every value that ends with a kind.
+    If this value is too long or not valid, or if the job has no name yet, the value is a readable beginning,
+    an underscore and 80 bits of a hash. The hash has no dot and no capital letter, so this value differs from
+    every value that ends with a kind.
 
     Args:
-        request: The request that creates the job.
+        request: The request with the job.
         name: The job's name; empty if the API server will generate one.
         generate_name: The beginning of a generated name.
-        uid: The uid of the first review of this job.
+        uid: The uid of the first review of this job; used only for a job without a name.
     """
     if name:
         kind = _read_kind_and_group(request.object)
@@ -48,7 +49,7 @@ def job_id(request: Request, name: str, generate_name: str, uid: str) -> str:
 
 
 def _read_kind_and_group(obj: Json) -> str:
-    """Returns ``Kind.group`` of an object. The version is left out, because it may change."""
+    """Returns ``Kind.group`` of an object, or ``Kind`` in the core group. The version can change."""
     group = str(get(obj, ("apiVersion",))).rpartition("/")[0]
     return f"{get(obj, ('kind',))}.{group}".rstrip(".")
 
@@ -70,7 +71,7 @@ def first_uid(request: Request, generate_name: str, old_uid: str, label: Json) -
 
 
 def _sends_record(obj: Json) -> bool:
-    """Returns whether a client sent the record. ``managedFields`` then has it before admission."""
+    """Returns whether a client sent the record: ``managedFields`` then has its key before admission."""
     return f'"f:{keys.ADDED}":' in canonical(get(obj, ("metadata", "managedFields")))
 
 

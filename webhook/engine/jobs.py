@@ -30,13 +30,13 @@ class Job:
 
     Attributes:
         object: The object without the webhook's earlier additions.
-        namespace: The namespace in which the object is created.
+        namespace: The namespace of the object.
         family: The family of machines for the job.
         groups: The groups that have a pod template.
         nodes: The number of nodes that the job takes at the same time.
         is_numbered: Whether each worker has its own number, from 0.
-        opt_in: True if the job is opted in, False if opted out, None without a mark, a text if it is invalid.
-        off_rules: The names of the rules that are off for the job.
+        opt_in: The result of `reading.read_opt_in`.
+        off_rules: The names of the rules that are off, or in shadow in the evaluation for the answer.
         is_candidate: Whether the table places the job. Only candidates have a shape.
         shape: The shape of a candidate whose workload takes nodes; None for other objects, such as a Pod.
         uid: The uid of the first review, for a job without a name.
@@ -45,7 +45,7 @@ class Job:
         devices: How the workers get their devices.
         missing_placeholders: Placeholders that rules use and that are known to have no value.
         faults: The faults of the job, by kind.
-        values: Returns the values of placeholders, which are computed when a rule first needs a value.
+        values: A function that returns the values of placeholders. Its first call computes them.
     """
 
     table: Table
@@ -73,7 +73,7 @@ class Job:
 
     @cached_property
     def by_role(self) -> Mapping[str, Sequence[Group]]:
-        """The groups by role. Worker has the groups of this role, and then all others that take nodes."""
+        """The groups by role. `WORKER` has the groups of this role, and then all others that take nodes."""
         groups_by_role: defaultdict[str, Sequence[Group]] = defaultdict(tuple, {ANY: self.groups})
         for group in self.groups:
             groups_by_role[group.role] = [*groups_by_role[group.role], group]
@@ -84,18 +84,18 @@ class Job:
 
     @cached_property
     def text(self) -> str:
-        """The object as JSON: a search for a word that is not in it can be skipped."""
+        """The object as JSON. A search for a word that is not in this text can be skipped."""
         return canonical(self.object)
 
     def field(self, name: str) -> str:
-        """Returns the text of a workload's field. It is read only once."""
+        """Returns the text of a workload's field. The field is read only once."""
         if (text := self._fields.get(name)) is None:
             text = self._fields[name] = self.workload.fields[name].text(self.object)
         return text
 
     @cached_property
     def roles(self) -> tuple[str, ...]:
-        """The roles that have a pod template."""
+        """The roles that have a pod template, including `ANY`."""
         return tuple([role for role, groups in self.by_role.items() if groups])
 
     @cached_property
@@ -114,7 +114,7 @@ class Job:
         return self.nodes > 0 and (self.workers > 0 or all(group.role != WORKER for group in self.groups))
 
     def instance_types(self, role: str = WORKER) -> Sequence[str]:
-        """Returns the family's instance types that all pods of a role permit, the pods' own choice first."""
+        """Returns the family's instance types for the pods of a role; see `find_permitted_types`."""
         return find_permitted_types(self.table, self.family, self.by_role[role])
 
     @property
@@ -129,7 +129,7 @@ class Job:
 
     @cached_property
     def place(self) -> Place | None:
-        """A Pod's placement annotation or, without one, its workload's. None if invalid, or not a Pod."""
+        """A Pod's placement annotation or, if it has none, the workload's. None if invalid, or not a Pod."""
         if not self.is_pod:
             return None
         try:
@@ -139,7 +139,10 @@ class Job:
 
     @property
     def block(self) -> str | None:
-        """The block of a Pod in its job; None if the job has only one block, or if the Pod has no number."""
+        """The block of a Pod in its job; None if the job has only one block or blocks of one worker.
+
+        Also None if the Pod has no valid placement annotation, number or group label.
+        """
         place, metadata = self.place, self.metadata
         try:
             number = (
@@ -165,7 +168,7 @@ class Job:
         return {"name": self.name, "labels": labels, "annotations": annotations}
 
     def place_of(self, group: Group) -> Place | None:
-        """Returns the placement annotation for the pods of a group; None if the job has no placer."""
+        """Returns the placement annotation for the pods of a group; None without a shape or a placer."""
         if not (self.shape and self.placer):
             return None
         unit = self.shape.topology_key or keys.HOSTNAME
@@ -183,17 +186,18 @@ class Job:
 
 
 def find_permitted_types(table: Table, family: Family, groups: Sequence[Group]) -> Sequence[str]:
-    """Returns the instance types of the family that all pods of the groups permit.
+    """Returns those instance types of the family, names or globs, that all pods of the groups permit.
 
-    The result is also empty if the pods exclude the family's nodes by another label.
+    If the family has globs, names that the pods choose come first. The result is also empty if the pods
+    exclude the family's nodes by another label.
     """
     selections = [group.selection for group in groups if group.selection.selector or group.selection.terms]
     if not selections:
         return family.instance_types
     types, labels = family.instance_types, table.candidates.instance_type_labels
     if any(map(is_glob, family.instance_types)):
-        types_by_group = chain.from_iterable(group.chosen_types for group in groups)
-        types = (*dict.fromkeys(name for name in types_by_group if matches(name, types)), *types)
+        chosen_types = chain.from_iterable(group.chosen_types for group in groups)
+        types = (*dict.fromkeys(name for name in chosen_types if matches(name, types)), *types)
     labels_by_type = {name: dict.fromkeys(labels, (name,)) for name in types}
     return [
         name
@@ -203,7 +207,11 @@ def find_permitted_types(table: Table, family: Family, groups: Sequence[Group]) 
 
 
 def choose_family(table: Table, groups: Sequence[Group]) -> Family:
-    """Returns a family that all groups permit, if possible a family whose nodes they request."""
+    """Returns the enabled family that fits the groups best; if several fit equally, the first of them.
+
+    Compares whether all groups permit the family's nodes, then whether a group takes or selects its nodes,
+    and then whether a group requests its devices.
+    """
     if len(table.enabled_families) == 1:
         return table.enabled_families[0]
 

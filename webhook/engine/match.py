@@ -53,7 +53,7 @@ class MatchingRule(NamedTuple):
 
     @property
     def values_of_warnings(self) -> Iterator[Mapping[str, Json]]:
-        """The values of placeholders for each of the rule's warnings: one warning for each matching fault."""
+        """The values of placeholders for each warning of the rule: one, or one for each matching fault."""
         yield self.values
         for fault in self.job.faults.get(self.rule.match.fault or "", ())[1:]:
             yield {**self.values, **_fault_values(fault)}
@@ -75,14 +75,17 @@ def _fault_values(fault: Fault) -> Mapping[str, Json]:
 def split_rules(job: Job) -> tuple[Sequence[RuleOutcome | None], Sequence[tuple[int, Rule]]]:
     """Returns the outcomes of rules that cannot fire because of the job's facts, and the other rules.
 
-    The first list has an entry for each rule, which is None if the rule may fire. The second list has these
-    rules with their positions. The table caches results by facts, because many jobs have the same facts.
+    Rules for other workloads, and for faults that the job does not have, are left out. The first list has an
+    entry for each rule, which is None if the rule may fire. The second list has the rules that may fire, with
+    their positions in the first list. The table caches results by facts, which many jobs have in common.
     """
     cache = job.table.split_rules_cache
     facts = _collect_facts(job)
     if facts not in cache:
         faults = {None, *job.faults}  # rules for other faults cannot match
-        rules = [rule for rule in job.table.rules_of[job.workload.name] if rule.match.fault in faults]
+        rules = [
+            rule for rule in job.table.rules_by_workload[job.workload.name] if rule.match.fault in faults
+        ]
         skips = [_explain_skip(rule, job) for rule in rules]
         names = {rule.name for rule, reason in zip(rules, skips, strict=True) if not reason}
         for index, rule in enumerate(rules):

@@ -10,7 +10,7 @@ from typing import Final, Self
 from common.texts import cut
 
 MOST_MESSAGES: Final = 40
-"""Maximum number of warnings, and of denials, in one evaluation."""
+"""Maximum number of messages in each field of an outcome, such as `warnings`."""
 
 TEXTS: Final[Mapping[str, str]] = {
     "invalid-job": "{}",
@@ -79,7 +79,7 @@ def messages_of(code: str, values: Iterable[str]) -> Iterator[Message]:
 
 
 def limit_messages(messages: Collection[Message]) -> tuple[Message, ...]:
-    """Returns distinct messages, limited in length and number. The last has the number of omitted ones."""
+    """Returns distinct messages, limited in length and number. If some are omitted, the last counts them."""
     if not messages:
         return ()
     unique_messages = tuple(dict.fromkeys(Message(message.code, cut(message)) for message in messages))

@@ -48,10 +48,10 @@ class Request:
 
     Attributes:
         object: The object as received. It is never changed.
-        namespace: The namespace in which the object is created.
+        namespace: The namespace of the object.
         uid: The uid of the review. It identifies a job that has no name yet.
-        username: The user who creates the object.
-        now: The Unix time, which decides whether a policy has ended.
+        username: The user who sends the object.
+        now: The Unix time, which decides whether a policy has ended. Default: after the end of every policy.
         explain: Whether the outcome names the rule that set each field. Reviews do not need this.
     """
 
@@ -70,8 +70,8 @@ class Change(NamedTuple):
         path: The JSON pointer to the field in the new object; for a removed field, in the received object.
         before: The received value; None if the field was added.
         after: The new value; None if the field was removed.
-        rule: The rule that set the field. None for the record, for a launcher's script, and for the removal
-            of earlier additions, because no rule sets them.
+        rule: The name of the rule that set the field. None for the record, a launcher's script, the removal
+            of earlier additions, and values that an update puts back, because no rule sets them.
     """
 
     path: str
@@ -84,8 +84,8 @@ class RuleOutcome(NamedTuple):
     """The outcome of one rule.
 
     Attributes:
-        why: For a rule that fired, its reason and the user's values that it kept or replaced. For a rule that
-            was skipped, the condition that failed.
+        why: For a rule that fired, also in shadow, its reason and the warnings about values that it kept,
+            replaced or could not add. For a rule that was skipped, why it was skipped.
     """
 
     name: str
@@ -129,13 +129,14 @@ class Outcome:
         operations: The RFC 6902 operations on the received object, in order.
         warnings: Messages for the user who applied the object.
         denials: Messages that say why the job is refused; empty if it is not refused.
-        facts: The workload and the policy. If the job has a shape, also its devices, placer and `FACTS`.
+        facts: The workload, and the policy if there is one. For a job with a shape, also its devices, placer
+            and `evaluate.FACTS`.
         refusing: The names of the rules and shapes that refuse the job.
-        unplaced: Reasons why no node can take the job's workers; empty if nodes can take them.
-        enforced: The outcome if the rules in shadow were enforced; None if no rule is in shadow.
-        kind_if_unchanged: The kind of an outcome without operations; ``UNCHANGED`` for a candidate.
+        unplaced: Reasons why no node can take the job's workers; empty if no rule finds such a reason.
+        enforced: The outcome if shadow were enforced; None if neither the table nor a rule is in shadow.
+        kind_if_unchanged: The kind if there are no operations and no denials; ``UNCHANGED`` for a candidate.
         has_pods: Whether an update changes nothing because the Pods already exist.
-        rules_by_path: The last rule that set a value, as in `Progress`; None if not requested.
+        rules_by_path: The name of the last rule that set each value, as in `Progress`; None if not requested.
         faults: The faults of the job, by kind.
     """
 

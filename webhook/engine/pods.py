@@ -1,4 +1,4 @@
-"""Predicts the Pods that an operator creates for a job, with the labels that have a Pod's number."""
+"""Predicts the Pods that an operator creates for a job, with the fields that have a Pod's number."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -9,7 +9,7 @@ from webhook.rows.workloads import WORKER, Factor
 
 
 def pods_of(job: Job, stored_object: Json) -> Iterator[tuple[str, int, int, Json]]:
-    """Yields the Pods of a job, in the order of admission.
+    """Yields the Pods of a job, in the order of the groups and of the numbers.
 
     If the pods of the object are placed as separate jobs, only those of the first job are yielded. A group
     has at most as many Pods as a candidate may have. The templates are those of the stored object, with the
@@ -21,7 +21,7 @@ def pods_of(job: Job, stored_object: Json) -> Iterator[tuple[str, int, int, Json
     first_number = earlier_pods = 0
     for group in job.groups:
         row = group.row
-        # The only pod of a group with replicas 0 is also the first pod of the next group.
+        # If the row has replicas 0, the only pod of the group is also the first pod of the next group.
         is_in_next_group = row.replicas == (Factor(None, 0),)
         count = 1 if is_in_next_group else min(group.replicas, MOST_WORKERS)
         template, key = get(stored_object, group.path), row.key(job.object, group.path)
@@ -37,7 +37,7 @@ def pods_of(job: Job, stored_object: Json) -> Iterator[tuple[str, int, int, Json
 
 
 def _source_values(summands: Sequence[Summand], number: int) -> dict[str, str]:
-    """Returns the value of each source of a pod's number, which is divided by the largest factor first."""
+    """Returns the value of each source of a pod's number; divides the number by the largest factor first."""
     values = {}
     for summand in sorted(summands, key=lambda summand: -summand.factor):
         value, number = divmod(number, max(1, summand.factor))
@@ -47,14 +47,15 @@ def _source_values(summands: Sequence[Summand], number: int) -> dict[str, str]:
 
 def _make_pod(job: Job, template: Json, values: Mapping[str, str]) -> Json:
     """Returns a Pod of a template, with the operator's labels, variables and name."""
-    marks = {kind: get_map(template, ("metadata", kind)) for kind in ("labels", "annotations")}
+    metadata_maps = {kind: get_map(template, ("metadata", kind)) for kind in ("labels", "annotations")}
     labels, variables = (
         {key.removeprefix(kind): text for key, text in values.items() if key.startswith(kind)}
         for kind in (LABEL, ENV)
     )
     labels |= {job.workload.group: "0"} if job.workload.group else {}
     name = {"name": f"{job.name}-{values[NAME]}"} if NAME in values else {}
-    metadata = {**name, "namespace": job.namespace, **marks, "labels": {**marks["labels"], **labels}}
+    metadata_maps["labels"] = {**metadata_maps["labels"], **labels}
+    metadata = {**name, "namespace": job.namespace, **metadata_maps}
     spec = get_map(template, ("spec",))
     if variables:
         env = [{"name": key, "value": text} for key, text in variables.items()]

@@ -44,7 +44,7 @@ def read_job(table: Table, request: Request) -> Job | None:
             group.record, group.is_record_ignored = (entry, False) if is_valid else (None, entry is not None)
             if group.template is not template:
                 obj = put(obj, group.path, group.template)
-        if not workload.mismatch(obj):
+        if not workload.find_mismatch(obj):
             return build_job(obj, groups, request, workload, table)
     return None
 
@@ -56,7 +56,9 @@ def kind_of(obj: Json) -> str:
 
 
 def build_job(obj: Json, groups: Sequence[Group], request: Request, workload: Workload, table: Table) -> Job:
-    """Returns the job of a request, with the pods of each group counted. ``obj`` has no earlier additions.
+    """Returns the job of a request, and sets the family, role and numbers of each group.
+
+    ``obj`` is the object, which `read_job` passes without earlier additions.
 
     Raises:
         JobError: A number of pods is not a whole number of at least 0.
@@ -64,12 +66,12 @@ def build_job(obj: Json, groups: Sequence[Group], request: Request, workload: Wo
     opt_in, family = read_opt_in(obj), choose_family(table, groups)
     for group in groups:
         group.family = family
-    node_groups = _find_device_groups(
-        [group for group in groups if group.row.takes_nodes == BY_DEVICES], opt_in=opt_in is True
+    device_groups = _find_device_groups(
+        [group for group in groups if group.row.takes_nodes == BY_DEVICES], is_opted_in=opt_in is True
     )
     node_counts = {False: 0, True: 0}
     for group in groups:
-        _read_numbers(group, obj, node_counts, takes_node=group in node_groups)
+        _read_numbers(group, obj, node_counts, takes_node=group in device_groups)
     metadata = get_map(request.object, ("metadata",))
     name, prefix = metadata.get("name"), metadata.get("generateName")
     name = name if isinstance(name, str) else ""
@@ -81,19 +83,24 @@ def build_job(obj: Json, groups: Sequence[Group], request: Request, workload: Wo
     )
 
 
-def _find_device_groups(groups: Sequence[Group], *, opt_in: bool) -> Sequence[Group]:
-    """Returns the groups whose pods take a node because of their devices.
+def _find_device_groups(groups: Sequence[Group], *, is_opted_in: bool) -> Sequence[Group]:
+    """Returns the groups whose pods take a node because of their devices or their instance type.
 
     If an opted-in job has no such group, returns those that request any device, or else all groups.
     """
     result = [
         group for group in groups if group.node_reason_of(group.family) or group.selects_type_of(group.family)
     ]
-    return result or ([group for group in groups if group.requested_resource] or groups if opt_in else ())
+    if result or not is_opted_in:
+        return result
+    return [group for group in groups if group.requested_resource] or groups
 
 
 def _read_numbers(group: Group, obj: Json, node_counts: dict[bool, int], *, takes_node: bool) -> None:
-    """Sets a group's role, size and numbering; if its pods take nodes, adds them to ``node_counts``."""
+    """Sets a group's role, size and numbering, and whether its pods take nodes.
+
+    Adds pods that take nodes to ``node_counts``: the number of nodes so far, by `Group.starts_later`.
+    """
     row = group.row
     group.role = row.role
     if isinstance(row.takes_nodes, ObjectPath):
@@ -136,7 +143,7 @@ def _read_number(path: ObjectPath, obj: Json, template: Path) -> int | None:
     return value
 
 
-def find_mark(obj: Json, key: str) -> tuple[str, str] | None:
+def find_annotation_or_label(obj: Json, key: str) -> tuple[str, str] | None:
     """Returns the field and the value of an annotation or, if there is none, of a label with this key."""
     metadata = get_map(obj, ("metadata",))
     for kind in ("annotations", "labels"):
@@ -147,10 +154,11 @@ def find_mark(obj: Json, key: str) -> tuple[str, str] | None:
 
 
 def read_opt_in(obj: Json) -> bool | str | None:
-    """Returns True if opted in, False if opted out, None without a mark, a message for an invalid mark."""
-    mark = find_mark(obj, keys.INJECT)
-    if mark is None:
+    """Returns True if opted in, False if opted out, None if neither, a message if the value is invalid."""
+    field_and_value = find_annotation_or_label(obj, keys.INJECT)
+    if field_and_value is None:
         return None
-    if mark[1] in keys.OPT_IN_VALUES or mark[1] in keys.OPT_OUT_VALUES:
-        return mark[1] in keys.OPT_IN_VALUES
-    return f'use "true" to opt in, "false" to opt out, or remove it: {mark[0]} is {shown(mark[1])}'
+    field, value = field_and_value
+    if value in keys.OPT_IN_VALUES or value in keys.OPT_OUT_VALUES:
+        return value in keys.OPT_IN_VALUES
+    return f'use "true" to opt in, "false" to opt out, or remove it: {field} is {shown(value)}'

@@ -1,4 +1,4 @@
-"""Finds requirements of a user and of the table that no nodes can meet together."""
+"""Finds unknown node labels, and requirements of a user that conflict with a job's shape."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
@@ -19,13 +19,13 @@ _TERM_PATHS: Final[Mapping[str, Path]] = {
     "spread": ("spec", "topologySpreadConstraints"),
 }
 _ZONES: Final = ("topology.kubernetes.io/*", "failure-domain.beta.kubernetes.io/*", "topology.k8s.aws/*")
-"""Node labels that have the same value on all nodes of a unit."""
+"""Globs of node labels that have the same value on all nodes of a unit."""
 
 
 def find_unknown_labels(job: Job) -> str:
-    """Returns labels by which workers select nodes and which the table does not know, comma-separated.
+    """Returns up to five labels by which workers select nodes and which the table does not know, with commas.
 
-    Leaves out the labels of templates that select an instance type.
+    Leaves out the labels of templates that choose an instance type.
     """
     groups = [group for group in job.by_role[WORKER] if group.selection.selector or group.selection.terms]
     if not groups:
@@ -39,11 +39,14 @@ def find_unknown_labels(job: Job) -> str:
 
 
 def find_contradictions(job: Job, shape: JobShape, label_value: str) -> Iterator[str]:
-    """Yields messages about requirements of the user that no nodes can meet together with the job's shape."""
+    """Yields messages about requirements of the user that no nodes can meet together with the job's shape.
+
+    ``label_value`` is the value of the job label.
+    """
     for group in job.by_role[WORKER]:
         if not {"affinity", "nodeSelector", "topologySpreadConstraints"}.isdisjoint(group.spec):
             selection = group.selection
-            # For each label, how many different values it must have over all the nodes of the pods.
+            # For each label, how many different values it must have on all nodes of the pods together.
             counts = {keys.HOSTNAME: group.replicas} if group.node_reason_of(job.family) else {}
             if shape.topology_key:
                 counts[shape.topology_key] = -(-group.replicas // shape.node_config)
@@ -68,7 +71,10 @@ def find_contradictions(job: Job, shape: JobShape, label_value: str) -> Iterator
 
 
 def _permits(expressions: Sequence[Json], selected_value: Json, count: int) -> bool:
-    """Returns whether a label's expressions and its selected value permit ``count`` different values."""
+    """Returns whether a label's expressions and its selected value permit ``count`` different values.
+
+    A count of 0 also permits nodes without the label.
+    """
     sets = [{*values_of([item])} for item in expressions if item.get("operator") == "In"]
     sets += [{selected_value}] if isinstance(selected_value, str) else []
     if any(item.get("operator") == "DoesNotExist" for item in expressions):
@@ -78,7 +84,7 @@ def _permits(expressions: Sequence[Json], selected_value: Json, count: int) -> b
 
 
 def _find_contradicting_terms(job: Job, group: Group, shape: JobShape, label_value: str) -> Iterator[str]:
-    """Yields messages about terms that separate a unit's workers, or require other pods or a shared node."""
+    """Yields messages about terms that separate a unit's workers, or require other jobs or a shared node."""
     size = shape.node_config
     for kind, field, term, selects_workers, selects_others in _find_terms(job, group, label_value):
         is_contradiction = {
@@ -96,7 +102,10 @@ def _find_contradicting_terms(job: Job, group: Group, shape: JobShape, label_val
 
 
 def find_separating_constraints(job: Job) -> Iterator[str]:
-    """Yields the fields of spread constraints that separate a unit's workers, if no selector names a unit."""
+    """Yields the fields of spread constraints that separate a unit's workers.
+
+    Workers whose node selector names one unit are not separated.
+    """
     if shape := job.shape:
         terms = (term for group in job.by_role[WORKER] for term in _find_terms(job, group, job.job_label))
         for kind, field, term, selects_workers, _ in terms:
@@ -112,14 +121,15 @@ def _is_strict_spread(constraint: Json, size: int) -> bool:
 
 
 def _counts_other_nodes(constraint: Json) -> bool:
-    """Returns whether a spread constraint counts nodes that the node selector of the Pod excludes."""
+    """Returns whether a spread constraint counts nodes that a selector excludes, or needs several domains."""
     return constraint.get("nodeAffinityPolicy") == "Ignore" or constraint.get("minDomains") not in (None, 1)
 
 
 def _find_terms(job: Job, group: Group, label_value: str) -> Iterator[tuple[str, str, Json, bool, bool]]:
     """Yields kind, field and content of each term of the user, and what it selects.
 
-    The truth values are whether the term selects all workers of the job, and whether pods of another job.
+    The two last values are whether the term selects the workers of the group, and whether it selects pods
+    of another job.
     """
     job_labels = {**job.peer_labels(label_value), keys.JOB: label_value}
     labels = {**get_map(group.template, ("metadata", "labels")), **job_labels}
@@ -145,7 +155,7 @@ def _read_expressions(term: Json) -> Iterator[tuple[str, Json, list[Json]]]:
 
 
 def _is_met(name: str, value: Json, operator: Json, values: list[Json]) -> bool:
-    """Returns whether a worker meets a label requirement. A missing value (None) may become ``name``."""
+    """Returns whether a worker meets a label requirement. An operator can set a missing label to ``name``."""
     is_listed = (name if value is None else value) in values
     exists = value is not None or is_listed
     return {"In": is_listed, "NotIn": exists and not is_listed, "Exists": exists}.get(str(operator), False)

@@ -8,22 +8,23 @@ from contract import keys
 from contract.place import MOST_WORKERS
 from webhook.engine.jobs import Job
 from webhook.engine.outcome import JobError
-from webhook.engine.reading import find_mark
+from webhook.engine.reading import find_annotation_or_label
 from webhook.objects.templates import containers
 from webhook.objects.tree import get_maps, shown, text_of
 from webhook.rows.families import Family, JobShape
-from webhook.rows.shapes import NODE_CONFIG
+from webhook.rows.shapes import NODE_CONFIG_VARIABLE
 from webhook.rows.workloads import WORKER
 
 REACH: Final = 100
-"""The nearest number of workers that fits is searched within this distance, below and above."""
+"""The nearest number of workers that fits is searched at a smaller distance than this, below and above."""
 
 
 def choose_shape(job: Job) -> JobShape:
     """Returns the first shape of the family that fits the job's size and the node config it names, if any.
 
     Raises:
-        JobError: No shape fits. The message names sizes that fit.
+        JobError: No shape fits, the job is too large, or the node config is invalid. If possible, the
+            message names sizes that fit.
     """
     nodes, family = job.nodes, job.family
     if nodes > MOST_WORKERS:
@@ -36,31 +37,31 @@ def choose_shape(job: Job) -> JobShape:
         raise JobError(_explain_no_shape(family, nodes))
     field, value = named_config
     configs = sorted({str(shape.node_config) for shape in family.shapes if shape.node_config}, reverse=True)
-    shapes = [shape for shape in family.shapes if shape.may_have("nodeConfig", [value])]
+    shapes = [shape for shape in family.shapes if shape.can_have("nodeConfig", [value])]
     if not shapes:
         raise JobError(f"the node config must be one of {', '.join(configs)}: {field} is {shown(value)}")
     for shape in shapes:
         if shape.find_config(nodes, int(value)):
             return family.shape_of_job(shape, int(value))
-    workers = " or ".join(dict.fromkeys(str(shape.workers) for shape in shapes)).replace(
+    sizes = " or ".join(dict.fromkeys(str(shape.workers) for shape in shapes)).replace(
         "multiple", "a multiple"
     )
     fitting_configs = filter(None, (shape.find_config(nodes) for shape in family.shapes if not shape.deny))
     other_configs = " or ".join(dict.fromkeys(map(str, fitting_configs))) or "none"
     subject = "1 worker does" if nodes == 1 else f"{nodes} workers do"
     raise JobError(
-        f"{subject} not fit node config {value} of {field}: it takes {workers} workers; "
+        f"{subject} not fit node config {value} of {field}: it takes {sizes} workers; "
         f"change the number of workers, or use node config {other_configs}"
     )
 
 
 def _explain_no_shape(family: Family, nodes: int) -> str:
-    """Returns the message that no shape fits a number of workers, with the nearest numbers that fit."""
-    blocks = [str(shape.node_config) for shape in family.shapes if nodes in shape.workers]
-    workers = "1 worker" if nodes == 1 else f"{nodes} workers"
-    reason = f"no shape of the rule table fits {workers}"
-    if blocks:
-        reason = f"{workers} form no equal blocks of {' or of '.join(blocks)}"
+    """Returns the message that no shape fits a number of workers, with numbers that fit or all shapes."""
+    configs = [str(shape.node_config) for shape in family.shapes if nodes in shape.workers]
+    subject = "1 worker" if nodes == 1 else f"{nodes} workers"
+    reason = f"no shape of the rule table fits {subject}"
+    if configs:
+        reason = f"{subject} form no equal blocks of {' or of '.join(configs)}"
     smaller, larger = range(nodes - 1, max(nodes - REACH, 0), -1), range(nodes + 1, nodes + REACH)
     sizes = [next(filter(family.fits, numbers), None) for numbers in (smaller, larger)]
     if alternatives := " or ".join(map(str, filter(None, sizes))):
@@ -72,10 +73,12 @@ def _explain_no_shape(family: Family, nodes: int) -> str:
 def _find_named_config(job: Job) -> tuple[str, str] | None:
     """Returns field and value of the node config that a job names; None if it names no node config.
 
+    A job can name it by an annotation or label, or else by a variable, and also by device claims.
+
     Raises:
         JobError: The job names two different node configs.
     """
-    own_config = find_mark(job.object, keys.NODE_CONFIG) or find_config_variable(job)
+    own_config = find_annotation_or_label(job.object, keys.NODE_CONFIG) or find_config_variable(job)
     configs = [own_config] if own_config else []
     configs += [
         (
@@ -97,13 +100,13 @@ def _find_named_config(job: Job) -> tuple[str, str] | None:
 
 
 def find_config_variable(job: Job) -> tuple[str, str] | None:
-    """Returns field and value of the node config in the job's containers; None if they have none."""
-    if NODE_CONFIG not in job.text:
+    """Returns field and value of the first variable `NODE_CONFIG`; None if it is missing or has no value."""
+    if NODE_CONFIG_VARIABLE not in job.text:
         return None
     for container in (container for group in job.groups for container in containers(group.template)):
         for item in get_maps(container, ("env",)) if "env" in container else ():
-            if item.get("name") == NODE_CONFIG:
-                variable = f"env {NODE_CONFIG} of container {cut(repr(container.get('name')))}"
+            if item.get("name") == NODE_CONFIG_VARIABLE:
+                variable = f"env {NODE_CONFIG_VARIABLE} of container {cut(repr(container.get('name')))}"
                 value = item.get("value")
                 return (variable, text_of(value)) if value is not None else None
     return None

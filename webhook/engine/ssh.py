@@ -17,7 +17,7 @@ OPTIONS: Final = {
     "bootstrap-exec": "I_MPI_HYDRA_BOOTSTRAP_EXEC",
     "bootstrap-exec-args": "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS",
 }
-"""The options of mpirun for ssh, each with the variable from which the init script reads its value."""
+"""The options of mpirun for ssh, each with the variable from which the init script reads the value."""
 
 _VARIABLE: Final = r"(OMPI|PRTE)_MCA_plm_[rs]sh_(args|agent)|(HYDRA_LAUNCHER|I_MPI_HYDRA_BOOTSTRAP)_E[A-Z_]+"
 _SETTING: Final = re.compile(rf"{'|'.join(OPTIONS)}|{_VARIABLE}|[./]ssh/config|ssh_config")
@@ -25,14 +25,14 @@ _SIGNS: Final = ("ssh", "plm_", "HYDRA_", "-exec")
 _LISTS: Final = frozenset({"env", "envFrom", "volumeMounts"})
 
 LONGEST_COMMAND: Final = 1 << 14
-"""Maximum length of a shell command that is parsed."""
+"""Only this number of characters, from the beginning of a shell command, is parsed."""
 
 
 def read_ssh(container: Mapping[str, Json]) -> Mapping[str, Json]:
     """Returns a container's settings for ssh, as values of placeholders; empty if it has no such settings.
 
     In `sshEnv`, variables for options of the command line follow the container's own variables. `sshUnclear`
-    is the part of the command that cannot be read.
+    is the part of the command that cannot be read; missing if there is no such part.
     """
     words = [word for key in ("command", "args") for word in read_texts(container.get(key))]
     text = "\n".join(words)

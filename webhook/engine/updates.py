@@ -1,8 +1,8 @@
 """Decides which of the webhook's additions stay when a stored job is updated (ADR 0021).
 
-The webhook acts only while the pods do not exist, because they will be created from the updated templates.
-The key `updates` of a workload row defines this condition. All users are treated in the same way. An update
-that removes no addition is stored as it is. If a suspended job changes its size, it gets a new shape.
+The key `updates` of a workload row defines when the webhook acts: never, always, or only while the pods do
+not exist, because they will be created from the updated templates. All users are treated in the same way. An
+update that removes no addition is stored as it is. If a suspended job changes its size, it gets a new shape.
 """
 
 from dataclasses import replace
@@ -52,7 +52,7 @@ def is_suspended_without_pods(updates: Suspending, obj: Json) -> bool:
 
 
 def has_no_pods(updates: Suspending, obj: Json) -> bool:
-    """Returns whether a stored job has no pods: it is suspended without pods, or has no start time."""
+    """Returns whether a stored job has no pods: suspended without pods, or neither suspended nor started."""
     is_suspended_or_started = updates.suspend.value(obj) is True or get(obj, START_TIME) is not None
     return not is_suspended_or_started or is_suspended_without_pods(updates, obj)
 
@@ -66,8 +66,8 @@ def admit(table: Table, request: Request, stored_object: Json = None) -> Outcome
 def update(table: Table, request: Request, stored: Json) -> Outcome | str:
     """Returns the outcome for the update of a job, or a text that says why the update is admitted unchanged.
 
-    Never raises. Refuses an update only if a suspended job gets a size with which it could not be created.
-    If the Pods exist, the result is an outcome without operations.
+    Never raises. Refuses an update only if it changes the size of a suspended job, and the table refuses the
+    resized job. If the Pods of a `Suspending` job exist, the result is an outcome without operations.
     """
     new = request.object
     ruling = table.find_ruling(new, request.namespace, request.now)
@@ -81,7 +81,7 @@ def update(table: Table, request: Request, stored: Json) -> Outcome | str:
         return f"opted out by {keys.INJECT}"
     try:
         for workload in table.workloads_of(kind_of(stored)):
-            if not workload.mismatch(stored):
+            if not workload.find_mismatch(stored):
                 return _update(table, workload, request, stored)
     except (JobError, WrongTypeError, OverBudgetError) as error:
         return cut(f"it is admitted unchanged: {error}")
@@ -131,7 +131,7 @@ def _update(table: Table, workload: Workload, request: Request, stored: Json) ->
 
 
 def _changes_copies(table: Table, workload: Workload, stored: Json, new: Json) -> bool:
-    """Returns whether an update changes a field that containers of a rule may have copied from a template."""
+    """Returns whether an update changes a field that a rule's containers can copy from the main container."""
     stored_record = record.read(stored)
     if not stored_record or stored_record.additions.keys().isdisjoint(
         ("/spec/initContainers", "/spec/containers")
@@ -143,7 +143,10 @@ def _changes_copies(table: Table, workload: Workload, stored: Json, new: Json) -
 
 
 def _resize(table: Table, request: Request, templates: list[_StoredGroup], kept_role: str | None) -> Outcome:
-    """Returns the outcome for the job as if it were created in its new size and without the old additions."""
+    """Returns the outcome for the job as if it were created in its new size and without the old additions.
+
+    Warns if the launcher's Job was created from another template than the new one.
+    """
     new = request.object
     bare_object, budget = new, Budget(new)
     for _, path, template in templates:

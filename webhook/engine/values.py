@@ -11,12 +11,13 @@ from webhook.rows.placeholders import ABSENT, OF_ANNOTATIONS, ROLE_MAPS, SSH_NAM
 
 
 def compute_values(job: Job) -> dict[str, Json]:
-    """Returns the values of those placeholders that rules use and for which the job has a value.
+    """Returns the values of placeholders; those about fields and containers only if a rule uses them.
 
-    Call this only after the job's shape and job label are set.
+    Placeholders for which the job has no value are missing. Call this only after the job's shape and job
+    label are set.
 
     Raises:
-        WrongTypeError: A field to which a placeholder refers is not text.
+        WrongTypeError: A field to which a placeholder refers cannot be read as text (see `Field.text`).
     """
     values: dict[str, Json] = {"job.namespace": job.namespace}
     if job.workload.takes_nodes:
@@ -34,7 +35,7 @@ def compute_values(job: Job) -> dict[str, Json]:
             values |= compute_template_values(groups[0], placeholders)
             # If the pods select other machines, there is no value, so rules that use it are skipped.
             type_placeholder = f"{role}.instanceType"
-            if type_placeholder in job.table.placeholders_of[job.workload.name] and (
+            if type_placeholder in job.table.placeholders_by_workload[job.workload.name] and (
                 types := job.instance_types(role)
             ):
                 values[type_placeholder] = types[0]
@@ -42,7 +43,7 @@ def compute_values(job: Job) -> dict[str, Json]:
 
 
 def find_unit_labels(job: Job) -> dict[str, Json]:
-    """Returns the values of the placeholders for the labels of units."""
+    """Returns the values of the placeholders for the labels of units; empty for a job without a shape."""
     if not job.shape:
         return {}
     sizes = {"units.belowBlock": job.shape.node_config, "units.belowJob": job.nodes}

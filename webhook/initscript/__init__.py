@@ -1,7 +1,7 @@
 """Builds the shell script of the launcher's two init containers from the files in this folder.
 
 Every launcher's Pod is stored with the script, in an annotation. To keep the Pod small, the script has no
-indentation, no comments and no blank lines. Each of the two containers gets the annotation's text as an
+indentation, no comment lines and no blank lines. Each of the two containers gets the annotation's text as an
 environment variable, and runs the text. The rule table has the commands for this.
 """
 
@@ -10,7 +10,7 @@ from importlib import resources
 from typing import Final
 
 VERSION: Final = "5"
-"""The version of the script, in its only comment. It increases with every change of behaviour."""
+"""The version of the script, in the script's first line. It increases with every change of behaviour."""
 
 
 @cache

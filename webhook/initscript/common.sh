@@ -120,7 +120,8 @@ ssh_policy() {
 # Worker INDEX then runs $relay, which asks each worker MEMBER in the same way. This needs the job's ssh key, which
 # mpi-operator mounts in every worker. $relay prints those lines of a member that have the mark, each after
 # "MARK<MEMBER ". Each line is short enough for one write, so that lines of two members cannot mix.
-# The timeout is the remaining time, but $least to $patience seconds. Up to $direct workers need no $relay.
+# The timeout is the remaining time, at least $least and at most $patience seconds. With members, worker INDEX has twice
+# this time. Without an exit code of 0, the output ends with "@code=CODE TIMEOUT". Up to $direct workers need no $relay.
 mark=@$RANDOM$RANDOM$RANDOM
 # shellcheck disable=SC2016 # the worker expands the variables
 remote='echo $mark ok'
@@ -206,6 +207,7 @@ ask_all() {
   fi
   ask_each ${todo[@]+"${todo[@]}"}
 }
+# ok INDEX: succeeds if the answer of worker INDEX is complete.
 ok() {
   local a=$'\n'${answer[$1]-}$'\n'
   [[ ${a//$'\r'/} == *"$mark ok"$'\n'* ]]

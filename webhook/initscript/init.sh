@@ -37,6 +37,7 @@ done
 ssh_policy
 
 # Reads the files of the Neuron driver on each worker. A missing file has the value "-", an empty file the value "empty".
+# Also finds out whether /etc/environment, or else its directory, is writable.
 # shellcheck disable=SC2016 # the worker expands the variables
 remote='cd /sys/class/neuron_device 2>/dev/null && for f in ultraserver_mode server_id_$1 node_id_$1 reservation_id node_id
 do
@@ -52,7 +53,8 @@ echo $mark ok'
 for i in "${all[@]}"; do args[i]=$n; done
 mode=() server=() node=() write=()
 busy() { [[ ${mode[$1]} == busy || ${node[$1]} == busy ]]; }
-# take INDEX: parses the answer of a worker. Returns an error if a further attempt may help.
+# take INDEX: stores the values in the answer of a worker. Fails if the worker must be asked again: it did not answer, or
+# its UltraServer is being set up, which can take until $limit.
 take() {
   local i=$1 line value IFS=$'\n' reservation=- trn3=-
   mode[i]=- server[i]=- node[i]=- write[i]=ok
@@ -143,7 +145,7 @@ for i in "${all[@]}"; do
   for m in 1:4 2:2 3:2 4:1; do
     [[ ,${mode[i]}, != *,${m%:*},* || $configs == *${m#*:}* ]] || configs+=" ${m#*:}"
   done
-  # On other machines than UltraServers, the driver reports no modes. Node config 1 needs no mode.
+  # On machines that are not UltraServers, the driver reports no modes. Node config 1 needs no mode.
   if ((n == 1)) && [[ ${mode[i]} =~ ^(-|empty)$ ]]; then fits[i]=" $wants"; fi
   if [[ -z ${fits[i]} ]]; then
     case $configs in

@@ -1,7 +1,7 @@
 """Defines how the elements of each list in a pod template are identified, for patch, merge and record.
 
-Kubernetes treats any other list, such as ``command`` and ``args``, as one value. Therefore the engine never
-reorders such a list, merges into it, or compares its elements.
+Kubernetes treats a list whose elements are not identified, such as ``command`` and ``args``, as one value.
+Therefore patch and merge replace such a list in a pod template only as a whole.
 """
 
 from collections import deque
@@ -56,7 +56,7 @@ APPENDABLE: Final = frozenset(
         "drop",
     }
 )
-"""Lists whose elements have no keys and do not depend on each other, so that a rule may append elements.
+"""Names of lists to which a rule may append: their elements have no keys and do not depend on each other.
 
 Examples are affinity terms, tolerations, and the capabilities of security contexts.
 """
@@ -98,7 +98,7 @@ def path_part(item: Json, path: Sequence[str | int]) -> str:
 
 
 def find_old_indices(items: list[Json], old_items: list[Json], path: Sequence[str | int]) -> list[int | None]:
-    """Returns, for each item, the index of the same item in the old list; None for a new item.
+    """Returns, for each item, the index of the old item with the same `identity`; None for a new item.
 
     No index occurs twice. Node selector terms are identified by their position if their number is unchanged.
     The time is proportional to the length of the lists, because a user can make the lists long.

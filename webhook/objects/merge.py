@@ -17,7 +17,7 @@ OTHER_CONTAINERS: Final[dict[str | int, str]] = {
 
 API_DEFAULTS: Final[dict[Path, str]] = {("spec", "schedulerName"): "default-scheduler"}
 """Default values that the API server writes into Pods, and into templates of its own kinds, before it calls
-webhooks (``SetDefaults_PodSpec``). The user did not choose them."""
+webhooks (``SetDefaults_PodSpec``). A rule replaces them as if the user had not set them."""
 
 MAX_SELECTOR_TERMS: Final = 2000
 """Maximum number of node selector terms to which a rule may add an expression.
@@ -60,11 +60,12 @@ class Merge:
         on_conflict: What to do if the user has chosen another value.
         additions: The dictionary to which additions are written.
         before: Names of elements. An added element is inserted before the first element with such a name.
-        missing: Messages about parts of the fragment that cannot be added.
-        refused: Messages about lists that are too long, so that nothing is added to them.
+        obstacles: Messages about parts of the fragment that cannot be added, or are in the wrong order.
+        refusals: Messages about lists that are too long, so that nothing is added to them.
         template: The whole template.
         written_paths: The path of each value that the merge has set. In a path, `lists.path_part` stands for
-            an element of a list. None if the caller does not need the paths.
+            an element of a list, and an empty text for each node selector term. None if the caller does not
+            need the paths.
     """
 
     root: Path
@@ -72,18 +73,18 @@ class Merge:
     additions: Additions = field(default_factory=dict)
     before: Collection[str] = ()
     conflicts: list[Conflict] = field(default_factory=list)
-    missing: list[str] = field(default_factory=list)
-    refused: list[str] = field(default_factory=list)
+    obstacles: list[str] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)
     template: Json = None
     written_paths: list[Path] | None = None
 
     @property
     def has_all_values(self) -> bool:
-        """Whether the template has all values of the fragment, except lists that are `refused`."""
-        return not self.missing and (not self.conflicts or self.on_conflict is OnConflict.OVERRIDE)
+        """Whether the template has all values of the fragment, except lists with `refusals`."""
+        return not self.obstacles and (not self.conflicts or self.on_conflict is OnConflict.OVERRIDE)
 
     def apply(self, old: Json, fragment: Json, path: Path = ()) -> Json:
-        """Returns ``old`` merged with the fragment; ``old`` itself if nothing is added.
+        """Returns ``old`` merged with the fragment; ``old`` itself if nothing changes.
 
         ``old`` is the template, or the map at ``path`` in the template.
 
@@ -123,7 +124,7 @@ class Merge:
             index = _find(result, item, keys) if result else None
             if index is None:
                 if path[-1] in OTHER_CONTAINERS and (problem := self._explain_obstacle(item, path)):
-                    self.missing.append(problem)
+                    self.obstacles.append(problem)
                 else:
                     position = self._insertion_index(result) if self.before else len(result)
                     result = [*result[:position], item, *result[position:]]
@@ -133,7 +134,9 @@ class Merge:
                 continue
             if self.before and index > self._insertion_index(result):
                 names = " or ".join(self.before)
-                self.missing.append(f"move {item['name']!r} before {names} in {field_name(self.root + path)}")
+                self.obstacles.append(
+                    f"move {item['name']!r} before {names} in {field_name(self.root + path)}"
+                )
             if not same(result[index], item):
                 new = self._merge_element(result[index], item, path)
                 if new is not result[index]:
@@ -141,7 +144,7 @@ class Merge:
         return user_list if result is old_list else result
 
     def _insertion_index(self, items: list[Json]) -> int:
-        """Returns the index at which to add an element. Calls no function for each of many items."""
+        """Returns the index at which to add an element. The loop calls no function: a list can be long."""
         for index, item in enumerate(items):
             if item.__class__ is dict and "name" in item and item["name"] in self.before:
                 return index
@@ -166,7 +169,7 @@ class Merge:
         if self.on_conflict is OnConflict.OVERRIDE:
             self._store_path(path, rule_value)
             if not self.root and path[-1] == "env" and isinstance(value := user_value.get("value"), str):
-                self._note_digest(pointer(path), rule_value, f" {value}")  # restored without the rule
+                self._note_digest(pointer(path), rule_value, f" {value}")  # so that `take_back` restores it
         return self._keep_or_replace(user_value, rule_value, inner_path)
 
     def _keep_or_replace(self, user_value: Json, rule_value: Json, path: Path) -> Json:
@@ -179,7 +182,7 @@ class Merge:
     def _merge_terms(self, user_terms: Json, rule_terms: list[Json], path: Path) -> Json:
         terms = as_list(user_terms, self.root + path)
         if len(terms) > MAX_SELECTOR_TERMS:
-            self.refused.append(
+            self.refusals.append(
                 f"{len(terms)} terms are more than {MAX_SELECTOR_TERMS}, so no requirement can be added: "
                 "combine them, for example into one expression with operator In, or opt out: "
                 f"{field_name(self.root + path)}"
@@ -233,7 +236,7 @@ def _find(items: list[Json], element: Json, keys: tuple[str, ...]) -> int | None
 
 
 def _is_amendment(item: Json, path: Path) -> bool:
-    """Returns whether a container of a fragment changes an existing container: it then has no image."""
+    """Returns whether an element is a container without an image, which changes an existing container."""
     return path[-1] in OTHER_CONTAINERS and "image" not in item
 
 

@@ -12,7 +12,7 @@ Operation = dict[str, Any]
 """One RFC 6902 operation: ``op``, ``path`` and, for add and replace, ``value``."""
 
 FEW_EDITS: Final = 16
-"""Maximum number of operations on a list whose length is not compared with that of the whole list."""
+"""Up to this number of operations on a list, their length is not compared with that of the list."""
 
 OVERHEAD: Final = 30
 """Approximate number of characters in an operation without its path and value."""
@@ -30,7 +30,7 @@ def compute_patch(received: Json, templates: Mapping[Path, Json]) -> tuple[Json,
     would only reorder the list.
 
     Subtrees that both trees share cost nothing, so the time is proportional to the change. A list is replaced
-    as a whole if the operations on its elements would be longer than the list.
+    as a whole if the operations on its elements would be longer than the list, or if elements moved.
     """
     new_object = received
     edits: list[_Edit] = []

@@ -21,7 +21,7 @@ _SELECTION = re.compile(r"([^\[\]]+)\[(?:\*|([A-Za-z][A-Za-z0-9]*)=([^\[\]]+))\]
 
 @dataclass(frozen=True)
 class ElementSelector:
-    """Selects the first element of a list in which ``key`` has this value: a text, ``true`` or ``false``."""
+    """Selects the first list element whose ``key`` has this value: a text, ``true`` or ``false``."""
 
     key: str
     value: str
@@ -46,7 +46,7 @@ class ObjectPath:
 
     @cached_property
     def list_path(self) -> "ObjectPath | None":
-        """The path of the list from which this path selects all elements; None if there is no such list."""
+        """The path of the first list from which this path selects all elements; None without such a list."""
         if _ALL not in self.parts:
             return None
         return ObjectPath(self.text.partition("[*]")[0], self.parts[: self.parts.index(_ALL)])
@@ -58,11 +58,11 @@ class ObjectPath:
         return keys if len(keys) == len(self.parts) else None
 
     def find_all(self, obj: Json) -> Iterator[Path]:
-        """Yields the concrete paths in an object; yields nothing if a selected element does not exist."""
+        """Yields the concrete paths in an object. Selected elements exist; keys of maps can be missing."""
         return iter((self._fixed_path,)) if self._fixed_path is not None else _find_paths(obj, self.parts, ())
 
     def value(self, obj: Json, branch: Path = ()) -> Json:
-        """Returns the value in an object; if the path selects several values, the first value that exists.
+        """Returns the value in an object, or None; if the path selects several, the first that is not null.
 
         Args:
             obj: The object.
@@ -90,7 +90,7 @@ def parse_path(text: str) -> ObjectPath:
     """Parses a path of the rule table.
 
     Raises:
-        ValueError: The text is not a JSON pointer, or selects a list element by its position.
+        ValueError: The text is not a JSON pointer, has an invalid selection, or selects by position.
     """
     parts: list[str | ElementSelector] = []
     parts_of_text = parse_pointer(text)

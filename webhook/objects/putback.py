@@ -16,13 +16,14 @@ from webhook.objects.tree import Json, Path, canonical, drop, get, get_maps, put
 
 INIT_CONTAINERS: Final = ("spec", "initContainers")
 
-CHARACTERS_PER_UNIT: Final = 4
-"""Number of characters of the new template that cost one unit, as a value is searched for in its lists."""
+CHARACTERS_PER_STEP: Final = 4
+"""Number of characters of the new template that cost one step for each value that is searched in them."""
 
 
 def put_back(stored: Json, new: Json, template_path: Path, budget: Budget) -> Json:
     """Returns the new template with the additions in the stored record, the record itself, and stored marks.
 
+    A record, marks and a gate that the stored template does not have are removed from the new template.
     If the new template has another value in the same field, that value stays. An element without a key, such
     as an affinity term, cannot have another value: a changed term stays, and the webhook's term is added.
 
@@ -44,7 +45,7 @@ def _with_additions(stored: Json, entry: Record, new: Json, template_path: Path,
     take_back(stored, entry.additions, budget, removals)
     # The same expression may have been removed from several node selector terms.
     distinct_removals = list({(item.path, canonical(item.value)): item for item in removals}.values())
-    budget.spend(len(distinct_removals) * len(canonical(new)) // CHARACTERS_PER_UNIT)
+    budget.spend(len(distinct_removals) * len(canonical(new)) // CHARACTERS_PER_STEP)
     # Removes all additions and merges them again, because order matters, for example of init containers.
     result = take_back(new, entry.additions, budget)
     names = [container.get("name", "") for container in get_maps(stored, INIT_CONTAINERS)]
@@ -57,7 +58,7 @@ def _with_additions(stored: Json, entry: Record, new: Json, template_path: Path,
 
 def as_fragment(removal: Removal) -> Json:
     """Returns a removed value in the form of a fragment, which a rule could add."""
-    result: Json = [removal.value] if removal.in_list else removal.value
+    result: Json = [removal.value] if removal.is_element else removal.value
     for depth in reversed(range(len(removal.path))):
         part = removal.path[depth]
         if part.startswith("[") and list_kind(removal.path[:depth]) is ListKind.BY_KEY:

@@ -24,9 +24,9 @@ ANNOTATIONS = ("metadata", "annotations")
 JOB_LABEL = ("metadata", "labels", keys.JOB)
 _MARK_KEYS = (keys.JOB, keys.PLACE, keys.OPENED)
 MARKS = (JOB_LABEL, *((*ANNOTATIONS, key) for key in _MARK_KEYS))
-"""The paths of marks: labels and annotations that say to which job and nodes a pod belongs.
+"""The paths of marks: labels and annotations about the job and the placement of a pod.
 
-The webhook computes marks, and ignores those that a user wrote.
+The webhook and the placement program set marks. From templates, the webhook removes marks of a user.
 """
 GATES = ("spec", "schedulingGates")
 
@@ -85,7 +85,7 @@ def write(template: Json, record: Record, key: str = keys.ADDED) -> Json:
 
 
 def _to_json(fields: dict[str, Json]) -> str:
-    """Returns a record as ASCII, because no response can contain half a surrogate pair of a forged uid."""
+    """Returns a record as ASCII, because a response cannot contain half a surrogate pair of a forged uid."""
     try:
         return orjson.dumps(fields).decode("ascii")
     except (orjson.JSONEncodeError, UnicodeDecodeError):
@@ -115,14 +115,14 @@ def without_gate(template: Json) -> Json:
 def strip(
     template: Json, record: Record | None, budget: Budget, key: str = keys.ADDED
 ) -> tuple[Json, bool, dict[str, Json]]:
-    """Returns the template as the user wrote it: without the recorded additions, the record, and marks.
+    """Returns the template as the user wrote it: without the recorded additions, the record, marks and gate.
 
-    Marks are removed even if the record does not name them. A Pod keeps its marks, because they come from its
-    template.
+    Marks and the gate are removed even if the record does not name them. If the record costs too much, other
+    additions stay. A Pod keeps its marks and its gate, because they come from its template.
 
     Returns:
-        The template; whether there is a record that costs no more than the budget; and the marks that the
-        record does not name.
+        The template; whether there is a record that costs no more than the budget; and the removed marks and
+        gate that the record does not name.
     """
     is_valid = record is not None
     if record:

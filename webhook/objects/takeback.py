@@ -1,7 +1,7 @@
 """Removes the additions that a record names, within a budget of work.
 
 This is the only part of an evaluation whose cost a user could choose, because the record decides how many
-digests are compared. Therefore an evaluation has a budget of units in proportion to the object's size. A
+digests are compared. Therefore an evaluation has a budget of steps in proportion to the object's size. A
 record that costs more cannot be the webhook's (ADR 0002). No clock is read, so that the same object always
 costs the same.
 """
@@ -15,16 +15,16 @@ from common.pointers import parse_pointer
 from webhook.objects.lists import EXPRESSIONS, ListKind, list_kind
 from webhook.objects.tree import Json, canonical, digest_of_text, is_empty, share, with_entry
 
-MINIMUM_UNITS: Final = 1 << 16
-"""Units that every evaluation may use. Ordinary jobs need fewer, so their size need not be computed."""
+MINIMUM_STEPS: Final = 1 << 16
+"""Steps that every evaluation may use. Ordinary jobs need fewer, so their size need not be computed."""
 
-UNITS_PER_CHARACTER: Final = 12
-"""Further units for each character of the object as JSON.
+STEPS_PER_CHARACTER: Final = 12
+"""Further steps for each character of the object as JSON.
 
-The record of the webhook costs at most two units for a character of a list or map: an added element is
-digested alone, and as a part of an added container. A character of a node selector term costs one unit for
-each expression of a rule. It costs four more units for the last search, which finds nothing, or eight if the
-term has fields. The units therefore suffice for at least four expressions, even if a job has only terms.
+The record of the webhook costs at most two steps for a character of a list or map: an added element is
+digested alone, and as a part of an added container. A character of a node selector term costs one step for
+each expression of a rule. It costs four more steps for the last search, which finds nothing, or eight if the
+term has fields. The steps therefore suffice for at least four expressions, even if a job has only terms.
 """
 
 LAST_EXPRESSIONS = 4
@@ -39,24 +39,24 @@ class OverBudgetError(Exception):
 
 
 class Budget:
-    """The units that one evaluation may still use. A digested character or an examined element costs one."""
+    """The steps that one evaluation may still use. A digested character or an examined element costs one."""
 
     def __init__(self, obj: Json) -> None:
-        """Stores the object; computes its size only after the first units are spent."""
-        self.units_left = MINIMUM_UNITS
+        """Stores the object; computes its size only after the first steps are spent."""
+        self.steps_left = MINIMUM_STEPS
         self._unmeasured_object: Json = obj
 
-    def spend(self, units: int) -> None:
-        """Subtracts units.
+    def spend(self, steps: int) -> None:
+        """Subtracts steps.
 
         Raises:
-            OverBudgetError: Fewer units are left.
+            OverBudgetError: Fewer steps are left.
         """
-        self.units_left -= units
-        if self.units_left < 0 and self._unmeasured_object is not None:
-            self.units_left += UNITS_PER_CHARACTER * len(canonical(self._unmeasured_object))
+        self.steps_left -= steps
+        if self.steps_left < 0 and self._unmeasured_object is not None:
+            self.steps_left += STEPS_PER_CHARACTER * len(canonical(self._unmeasured_object))
             self._unmeasured_object = None
-        if self.units_left < 0:
+        if self.steps_left < 0:
             raise OverBudgetError
 
 
@@ -66,13 +66,14 @@ class Removal:
 
     Attributes:
         path: The path of the map entry, or of the list of the element. ``[NAME]`` selects a list element.
-        value: The value of the entry, or the element; for a node selector term, only the expression.
-        in_list: Whether the value was an element of a list.
+        value: The value of the entry, or the element. For a node selector term, a term that has only the
+            removed expression.
+        is_element: Whether the value was an element of a list, or a part of one.
     """
 
     path: tuple[str, ...]
     value: Json
-    in_list: bool
+    is_element: bool
 
 
 @dataclass
@@ -91,7 +92,8 @@ def take_back(
 ) -> Json:
     """Returns the template without its unchanged additions; the same object if it has no unchanged addition.
 
-    ``additions`` has the format of ``merge.Additions``. The removed values are appended to ``removals``.
+    A replaced variable of a Pod gets its old value. ``additions`` has the format of ``merge.Additions``. The
+    removed values are appended to ``removals``.
 
     Raises:
         OverBudgetError: The work costs more than the budget.
@@ -119,7 +121,7 @@ class _Remover:
         if isinstance(position.digests, str):
             if self._compute_digest(node) != position.digests:
                 return node
-            self._removals.append(Removal(path, node, in_list=False))
+            self._removals.append(Removal(path, node, is_element=False))
             return None
         if isinstance(position.digests, list) and isinstance(node, list):
             return self._remove_elements(node, position.digests, path)
@@ -139,7 +141,7 @@ class _Remover:
         return {key: value for key, value in entries if key not in changes or not is_empty(value)}
 
     def _visit_elements(self, node: list[Json], position: _Position, path: tuple[str, ...]) -> Json:
-        """Returns a list without the additions to its elements, which the path selects as ``[NAME]``."""
+        """Returns a list without the additions inside its elements. The record names them as ``[NAME]``."""
         self._budget.spend(len(node))
         # If two elements have the same name, the last one is used, as in a merge.
         indices_by_name = {
@@ -179,6 +181,8 @@ class _Remover:
     def _remove_expressions(self, node: list[Json], digests: list[str], path: tuple[str, ...]) -> Json:
         """Returns node selector terms without the expressions that were added; each digest is used once.
 
+        A term that becomes empty is removed.
+
         The last expressions of all terms are removed first, at most one from each term in a round. Otherwise
         an expression of the user could be removed, if two terms differ only in the expression of a rule.
         """
@@ -193,7 +197,7 @@ class _Remover:
     def _remove_expression(
         self, terms: list[Json], index: int, distance: int, counts: Counter[str], path: tuple[str, ...]
     ) -> bool:
-        """Removes the expression at a distance from a term's end; returns whether the record names it."""
+        """Removes the expression at a distance from a term's end if the record names it; returns whether."""
         term = terms[index]
         for name in EXPRESSIONS:
             items = term.get(name)
@@ -211,7 +215,7 @@ class _Remover:
         if counts[digest] <= 0:
             return False
         counts[digest] -= 1
-        self._removals.append(Removal(path, element, in_list=True))
+        self._removals.append(Removal(path, element, is_element=True))
         return True
 
     def _compute_digest(self, value: Json) -> str:

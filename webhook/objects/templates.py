@@ -1,4 +1,4 @@
-"""Reads pod templates: their containers, resource requests, volumes and node selection."""
+"""Reads the containers and the node selection of pod templates, and matches texts with globs."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,9 +24,10 @@ def containers(template: Json) -> Iterator[dict[str, Json]]:
 
 
 def main_container(template: Json, signs: Collection[str], resources: Collection[str]) -> dict[str, Json]:
-    """Returns the container with the most signs, which are names of its variables and mounted volumes.
+    """Returns the container with the most signs: names of its variables and mounted volumes.
 
-    Without signs, returns the container with the most requests for devices; if several have most, the first.
+    Without signs, the number of the device limits and of the key ``claims`` decides. If several containers
+    have most, returns the first; empty if there are no containers.
     """
     if len(items := get_maps(template, ("spec", "containers"))) <= 1:
         return items[0] if items else {}
@@ -48,7 +49,7 @@ class Selection:
 
     Attributes:
         selector: The node selector.
-        terms: The terms of the required node affinity, each as expressions by label; None without it.
+        terms: The terms of the required node affinity, each as expressions by key; None without terms.
     """
 
     selector: Mapping[str, Json]
@@ -72,7 +73,10 @@ def _by_key(term: Json) -> Mapping[str, Sequence[Json]]:
 
 
 def chosen_types(selection: Selection, labels: Sequence[str]) -> Collection[str]:
-    """Returns the instance types that a pod's selector or affinity names; empty if any type is permitted."""
+    """Returns the instance types that a pod's selector names or, if it names none, its affinity terms.
+
+    Empty if one of these terms names no type with the operator In.
+    """
     types = [value for label in labels if isinstance(value := selection.selector.get(label), str)]
     lists = ([*chain(*(values_of(term.get(key, ())) for key in labels))] for term in selection.terms or ())
     alternatives = [types] if types else [*lists]
@@ -90,7 +94,7 @@ def values_of(expressions: Sequence[Json], operator: Json = "In") -> Iterator[st
 def permits(selection: Selection, labels: Mapping[str, tuple[str, ...]]) -> bool:
     """Returns whether a node selection permits nodes whose labels can have these values.
 
-    In the values, ``*`` and ``?`` are wildcards, as in file names.
+    Requirements on other labels are ignored. The values are patterns as in `matches`.
     """
     pairs = ((selection.selector.get(label), values) for label, values in labels.items())
     if not all(value is None or _any_matches([value], values) for value, values in pairs):

@@ -50,7 +50,7 @@ def put(node: Json, path: Sequence[str | int], value: Json) -> Json:
     """Returns a tree with ``value`` at ``path``. Missing parents become maps. List elements must exist.
 
     Raises:
-        WrongTypeError: A parent is neither a map nor null.
+        WrongTypeError: A parent is neither null nor a map, nor a list for an index.
     """
     parents: list[Json] = []
     for depth, key in enumerate(path):
@@ -81,7 +81,7 @@ def drop(node: Json, path: Sequence[str]) -> Json:
 
 
 def with_entry(node: dict[str, Json], key: str, value: Json) -> dict[str, Json]:
-    """Returns a map with another value for a key, or without the key if the value is null or empty."""
+    """Returns a map with another value for a key that it has; without the key if the value is empty."""
     if is_empty(value):
         return {name: item for name, item in node.items() if name != key}
     return {name: value if name == key else item for name, item in node.items()}
@@ -119,7 +119,7 @@ def as_list(node: Json, path: Path) -> list[Json]:
 
 
 def share(old: list[Json], new: list[Json]) -> list[Json]:
-    """Returns the new list, or the old one if both have identical elements."""
+    """Returns the new list, or the old list if the elements of both are the same objects."""
     return old if len(new) == len(old) and all(map(is_, new, old)) else new
 
 

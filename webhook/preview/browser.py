@@ -19,12 +19,12 @@ HEADERS: Final = {
 
 
 def protect(blueprint: Blueprint, allowed_hosts: Sequence[str] = ()) -> None:
-    """Makes an app deny requests for other hosts and cross-site POSTs (403), and send `HEADERS`."""
-    blueprint.before_app_request(partial(refuse, allowed_hosts))
+    """Makes an app send `HEADERS`, and deny (403) cross-origin POSTs and host names that are not allowed."""
+    blueprint.before_app_request(partial(refuse_foreign, allowed_hosts))
     blueprint.after_app_request(with_headers)
 
 
-def refuse(allowed_hosts: Sequence[str]) -> None:
+def refuse_foreign(allowed_hosts: Sequence[str]) -> None:
     """Denies a request that a page of another site may have caused."""
     if not is_allowed_host(request.headers.get("Host", ""), allowed_hosts):
         abort(403, "this host name is not allowed; --allowed-host NAME allows it")
@@ -37,7 +37,7 @@ def refuse(allowed_hosts: Sequence[str]) -> None:
 
 
 def is_allowed_host(host: str, allowed_hosts: Sequence[str]) -> bool:
-    """Returns whether a Host header has an IP address, localhost, or an allowed name."""
+    """Returns whether a Host header has an IP address, localhost, or a name that a pattern allows."""
     try:
         name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
         if any(fnmatchcase(name, pattern.lower()) for pattern in ("localhost", *allowed_hosts)):

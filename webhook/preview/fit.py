@@ -13,7 +13,7 @@ from flask import Response, abort, request
 from common.output import clean
 from webhook.objects.tree import get
 from webhook.preview import messages
-from webhook.preview.inputs import ParameterError, accepted_type, answer, read_query, texts_of
+from webhook.preview.inputs import ParameterError, accepted_type, answer, read_query, request_texts
 from webhook.preview.report import Preview
 from webhook.rules.source import TableSource
 
@@ -24,7 +24,7 @@ TIMEOUT_SECONDS: Final = 5.0
 
 
 class NoAnswerError(Exception):
-    """The error if the placement program does not answer; its message has the reason."""
+    """The placement program cannot answer now; the message has the reason."""
 
 
 def ask_placement(url: str, question: bytes) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def ask_placement(url: str, question: bytes) -> dict[str, Any]:
         question: The job, as `question_of` describes it.
 
     Raises:
-        NoAnswerError: No replica answers.
+        NoAnswerError: The host has no address, or no replica can answer.
         ValueError: The placement program refuses the question.
     """
     parts, reasons = urlsplit(url), []
@@ -63,7 +63,7 @@ def ask_placement(url: str, question: bytes) -> dict[str, Any]:
 
 
 def question_of(previews: Sequence[Preview]) -> str:
-    """Returns the question about a job as JSON, with the job's sentence and, if it is placed, its Pods."""
+    """Returns the question about a job as JSON, with its Pods if it is placed; an error for several jobs."""
     job, *others = previews
     if others:
         return json.dumps({"error": f"the text has {len(previews)} objects: send one job"})
@@ -87,7 +87,7 @@ def question_of(previews: Sequence[Preview]) -> str:
 
 
 def fit(source: TableSource, ask: Ask | None) -> Response:
-    """Returns the response: whether a job would start now and, if not, when it may start.
+    """Returns the response: whether a job would start now and, if a placed job would not, when it may start.
 
     ``ask`` is None if the installation has no placement program that answers.
     """
@@ -95,7 +95,7 @@ def fit(source: TableSource, ask: Ask | None) -> Response:
     media_type = accepted_type(TYPES)
     if ask is None:
         abort(404, messages.FIT_IS_OFF)
-    texts = texts_of()
+    texts = request_texts()
     if "old" in texts:
         raise ParameterError("invalid-form", messages.NO_OLD)
     size = sum(map(len, texts.values()))

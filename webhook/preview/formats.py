@@ -12,14 +12,14 @@ from webhook.preview.report import Preview
 from webhook.preview.text import as_text, as_why
 
 FAILURES: Final = ("unreadable", "refused", "not placed")
-"""The subjects of findings that fail a case; the others are "warning", "hint", "note" and "change"."""
+"""The kinds of findings that fail a case; the other kinds are "warning", "hint", "note" and "change"."""
 
 COMMANDS: Final = {**dict.fromkeys(FAILURES, "error"), "change": "notice"}
-"""GitHub's workflow command for each subject of a finding; for all other subjects, the command is warning."""
+"""GitHub's workflow command for each kind of finding; for all other kinds, the command is ``warning``."""
 
 
 def as_yaml(previews: Iterable[Preview]) -> str:
-    """Returns the objects as they would be stored, as YAML documents. A comment above a Pod names it."""
+    """Returns the objects with the webhook's changes as YAML documents. A comment names the Pods of a job."""
     parts = (part for item in previews for part in item.parts)
     texts = (
         f"# {printable(part.run.title)}\n" * bool(part.run.share) + dump_yaml(part.run.outcome.after)
@@ -41,29 +41,29 @@ def as_patch(previews: Iterable[Preview]) -> str:
 
 
 class Finding(NamedTuple):
-    """A message with the line and the subject that it is about."""
+    """A message with its kind, such as "warning", and the line that it is about."""
 
-    subject: str
+    kind: str
     line: int
     text: str
 
 
 class Case(NamedTuple):
-    """The findings about a document or unreadable file; ``skipped`` is why it is not a candidate."""
+    """The findings about a document or file; ``skip_reason`` is why the webhook ignores the document."""
 
     file: str
     line: int
     title: str
     findings: list[Finding]
-    skipped: str = ""
+    skip_reason: str = ""
 
-    def findings_on(self, *subjects: str) -> list[Finding]:
-        """Returns the findings about one of the subjects."""
-        return [finding for finding in self.findings if finding.subject in subjects]
+    def findings_of(self, *kinds: str) -> list[Finding]:
+        """Returns the findings of these kinds."""
+        return [finding for finding in self.findings if finding.kind in kinds]
 
 
 def case_of(preview: Preview, *, must_place: bool) -> Case:
-    """Returns the case of a document. With ``must_place``, the case fails if the document is not placed."""
+    """Returns a document's case. With ``must_place``, no placement is a failure, except in shadow mode."""
     item, (file, line) = preview.report, preview.report["source"].values()
     is_job_not_placed = item["job"] and item["verdict"] == "not placed" and not item["shadow"]
     is_placed_or_refused = item["denials"] or (item["job"] and not is_job_not_placed)
@@ -71,10 +71,10 @@ def case_of(preview: Preview, *, must_place: bool) -> Case:
     findings = [Finding("not placed", line, reason)] if must_place and not is_placed_or_refused else []
     for part in preview.parts:
         prefix = f"Pod {part.run.share}: " if part.run.share else ""
-        findings += [Finding(subject, part.line_of(text), f"{prefix}{text}") for subject, text in part.texts]
+        findings += [Finding(kind, part.line_of(text), f"{prefix}{text}") for kind, text in part.texts]
     findings += [Finding("change", line, item["sentence"])] if item["patch"] else []
-    skipped = "" if is_placed_or_refused or item["patch"] else item["reason"]
-    return Case(file, line, preview.run.title, findings, skipped)
+    skip_reason = "" if is_placed_or_refused or item["patch"] else item["reason"]
+    return Case(file, line, preview.run.title, findings, skip_reason)
 
 
 def unreadable_case(file: str, line: int, text: str) -> Case:
@@ -88,10 +88,10 @@ def as_annotations(cases: Sequence[Case]) -> str:
     GitHub reads commands from every line, so the texts of users are escaped and never begin a line.
     """
     return "".join(
-        f"::{COMMANDS.get(subject, 'warning')} file={_escaped(case.file, ':,')},line={line},"
+        f"::{COMMANDS.get(kind, 'warning')} file={_escaped(case.file, ':,')},line={line},"
         f"title={_escaped(case.title, ':,')}::{_escaped(text)}\n"
         for case in cases
-        for subject, line, text in case.findings
+        for kind, line, text in case.findings
     )
 
 
@@ -102,16 +102,16 @@ def _escaped(text: str, more_characters: str = "") -> str:
 
 
 def as_junit(cases: Sequence[Case]) -> str:
-    """Returns a JUnit report with a test case for each document; documents that are not jobs are skipped."""
+    """Returns a JUnit report. A test case without failures is skipped if its case has a ``skip_reason``."""
     tests = [testcase(case.file, case.line, case.title) for case in cases]
     for test, case in zip(tests, cases, strict=True):
-        if failures := case.findings_on(*FAILURES):
-            name = "error" if failures[0].subject == "unreadable" else "failure"
-            SubElement(test, name, type=failures[0].subject, message=printable(failures[0].text))
-        elif case.skipped:
-            SubElement(test, "skipped", message=printable(case.skipped))
+        if failures := case.findings_of(*FAILURES):
+            name = "error" if failures[0].kind == "unreadable" else "failure"
+            SubElement(test, name, type=failures[0].kind, message=printable(failures[0].text))
+        elif case.skip_reason:
+            SubElement(test, "skipped", message=printable(case.skip_reason))
         if case.findings:
-            lines = (f"{case.file}:{line}: {subject}: {text}" for subject, line, text in case.findings)
+            lines = (f"{case.file}:{line}: {kind}: {text}" for kind, line, text in case.findings)
             SubElement(test, "system-out").text = "\n".join(map(printable, lines))
     return as_xml("ultraserver-webhook preview", tests)
 

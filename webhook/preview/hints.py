@@ -25,7 +25,7 @@ TEXT_MAPS: Final = {("metadata", "labels"), ("metadata", "annotations"), ("spec"
 KINDS: Final = re.compile(
     r"(kubeflow\.org|batch|(jobset|leaderworkerset)\.x-k8s\.io|batch\.tensorstack\.dev)/"
 )
-"""Matches the kinds of the packaged table, for which `SCALARS` has the types."""
+"""Matches the kinds of jobs in the packaged table. `SCALARS` has the types of their fields."""
 _NAMES: Final = {
     "integer": "replicas parallelism completions size slotsPerWorker nProcPerNode minReplicas maxReplicas"
     " minAvailable backoffLimit maxRestarts activeDeadlineSeconds ttlSecondsAfterFinished",
@@ -37,21 +37,21 @@ SCALARS: Final = {name: {"type": kind} for kind, names in _NAMES.items() for nam
 
 _POD_FIELDS: Final = {"restartPolicy": {"enum": ["Never", "OnFailure"]}}
 _JOB_POD: Final = {"properties": {"spec": {"required": ["restartPolicy"], "properties": _POD_FIELDS}}}
-TEMPLATES: Final = {"batch/v1/Job": _JOB_POD}
-"""The schemas of a kind's pod templates, which apply in addition to the schema of a Pod."""
+TEMPLATE_SCHEMAS: Final = {"batch/v1/Job": _JOB_POD}
+"""For a kind, the schema that its pod templates must meet in addition to the schema of a Pod."""
 
 PROGRAM_FIELDS: Final = frozenset({"command", "args", "env", "annotations", "data", "stringData"})
-"""The fields whose texts other programs read, so that a text may look like a template."""
+"""The fields whose texts are for other programs. There, a text that looks like a template is right."""
 
 Schema = dict[str, Any]
 """A part of a JSON Schema, with the keywords ``properties``, ``items`` and ``$ref``."""
 
 
 def find_hints(table: Table, obj: Json) -> Iterator[tuple[Path, str]]:
-    """Yields the path and a message for each kind and field that is probably misspelt.
+    """Yields path and message for a missing apiVersion, or for each kind and field that is probably misspelt.
 
-    The known names are those in pod templates, and those of fields in rows of workloads. A name is probably
-    misspelt if it is unknown, and similar to a known name that the object does not have.
+    The known names are those in pod templates, and those that rows of workloads name. A name is probably
+    misspelt if it is unknown, and is similar to a known name that the object does not have.
     """
     if message := describe_missing_key(obj, "apiVersion"):
         yield (), message
@@ -71,13 +71,16 @@ def find_hints(table: Table, obj: Json) -> Iterator[tuple[Path, str]]:
 
 
 def find_refusals(table: Table, obj: Json, denials: Sequence[str] = ()) -> Iterator[str]:
-    """Yields a message for each value that the API server will refuse, or that is an unrendered template."""
+    """Yields messages about values that the API server will refuse, or that are unrendered templates.
+
+    A refused value has no message if a denial names its field, or after `MOST_MESSAGES` in a template.
+    """
     kind = kind_of(obj)
     rows = table.workloads_of(kind)
     paths = {path for row in rows for group in row.groups for path in group.template.find_all(obj)}
     refusals: dict[Path, str] = {}
     wrong_fields: list[tuple[Path, str]] = []
-    schemas = (pod_template(), TEMPLATES.get(kind, {}))
+    schemas = (pod_template(), TEMPLATE_SCHEMAS.get(kind, {}))
     for path, schema in product(sorted(paths, key=str), schemas):
         parts = islice(refused_parts(get(obj, path), schema), MOST_MESSAGES)
         wrong_fields += (((*path, *part_path), reason) for part_path, reason in parts)
@@ -91,7 +94,7 @@ def find_refusals(table: Table, obj: Json, denials: Sequence[str] = ()) -> Itera
 
 
 def _fields_of_wrong_type(obj: Json, templates: Collection[Path]) -> Iterator[tuple[Path, str]]:
-    """Yields the fields of a job outside its pod templates whose values have the wrong type."""
+    """Yields path and reason for each of the `SCALARS` in a job's spec whose value has the wrong type."""
     for path, value in walk(get(obj, ("spec",)), ("spec",)):
         if path[-1] in SCALARS and value is not None and not _is_within(path, templates):
             yield from ((path, reason) for _, reason in refused_parts(value, SCALARS[path[-1]]))
@@ -103,7 +106,7 @@ def _is_within(path: Path, templates: Collection[Path]) -> bool:
 
 
 def find_unfinished(obj: Json, *, is_job: bool) -> Iterator[tuple[Path, str]]:
-    """Yields the path and a message for each value that must be text and is not, or that is a template."""
+    """Yields path and message for each value that must be text and is not, or is an unrendered template."""
     for path, value in walk(obj):
         is_checked = (is_job or path[:1] == ("metadata",)) and not PROGRAM_FIELDS.intersection(path)
         must_be_text = path[-3:-1] in TEXT_MAPS or (path[-3:-2], path[-1:]) == (("env",), ("value",))

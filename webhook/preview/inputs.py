@@ -54,7 +54,7 @@ def schemas(path: str = "/v1/preview") -> dict[str, dict[str, Any]]:
 
 
 def accepted_type(types: Iterable[str]) -> str:
-    """Returns the media type that the client prefers; the first type if the client names none."""
+    """Returns the media type that the client prefers, by default the first. Without a match, answers 406."""
     types = tuple(types)
     media_type = request.accept_mimetypes.best_match(types) if request.accept_mimetypes else types[0]
     if media_type is None:
@@ -117,17 +117,17 @@ def answer(
 
 
 def refuse_longer(max_bytes: int) -> None:
-    """Denies the request, before its body is read, if the body is too long."""
+    """Denies the request if its Content-Length is too large, and limits the size of its form."""
     if (request.content_length or 0) > max_bytes:
         abort(413, messages.TOO_LONG)
     request.max_form_memory_size = max_bytes
 
 
-def texts_of() -> dict[str, bytes]:
-    """Returns the parts of the request's form, by their names; or its body, with the name ``request``.
+def request_texts() -> dict[str, bytes]:
+    """Returns the parts of the request's form by their names, or the request's body by the name ``request``.
 
     Raises:
-        HTTPException: The request is too large, or its form has other parts.
+        HTTPException: The request is too large, or its form is not one ``object`` and at most one ``old``.
     """
     refuse_longer(limits.PREVIEW)
     if request.mimetype != FORM:

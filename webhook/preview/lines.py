@@ -14,11 +14,11 @@ from webhook.preview.report import Preview
 MOST_TEXT_LINES: Final = 20
 """Maximum number of lines of a text in a diff; longer texts are abridged."""
 MOST_LINES: Final = 20_000
-"""Maximum number of compared lines. They take half a second; the time grows with the number's square."""
+"""Maximum number of lines of an object in a diff. A diff of this size takes half a second."""
 
 
 def diff_as_yaml(before: Json, after: Json, source: str = "", target: str = "") -> str:
-    """Returns a unified diff of two objects as YAML with abridged texts; empty if the objects are equal."""
+    """Returns a unified diff of two objects as YAML with abridged texts; empty if they are equal."""
     return _diff_texts(dump_yaml(abridged(before)), dump_yaml(abridged(after)), source, target)
 
 
@@ -33,7 +33,7 @@ def _diff_texts(before: str, after: str, source: str = "", target: str = "") -> 
 def diff_lines(item: Preview) -> Iterator[tuple[str, str, str]]:
     """Yields the sign and the text of each line of an object's diff, and the rule that set the line.
 
-    The sign is ``+``, ``-``, a space, or ``@`` for omitted lines; the rule is empty if no rule set the line.
+    The sign is ``+``, ``-``, a space, or ``@`` for omitted lines. The rule is empty for a line without ``+``.
     """
     before, after = (dump_yaml(abridged(obj)) for obj in (item.run.object, item.run.outcome.after))
     rule_of_line, number = _rule_of_line(item, after), 0
@@ -47,7 +47,7 @@ def diff_lines(item: Preview) -> Iterator[tuple[str, str, str]]:
 
 
 def abridged(value: Json) -> Json:
-    """Returns a value in which a long text has only its first line, and a digest of the other lines.
+    """Returns a value in which a long text has only its first line, and a digest of the whole text.
 
     A script of 300 lines would hide the changes; ``-o yaml`` has the whole text.
     """
@@ -70,7 +70,7 @@ def _rule_of_line(item: Preview, text: str) -> Callable[[int], str]:
         length = len(dump_yaml([abridged(after)]).splitlines())  # a scalar outside a list ends with `...`
         # The value of a key, if it is a map or list, begins on the next line; an item begins after its dash.
         is_below = isinstance(after, dict | list) and after and not isinstance(path[-1], int)
-        rule = change["rule"]["name"] if change["rule"] else "the webhook's own record"
+        rule = change["rule"]["name"] if change["rule"] else "the webhook itself"
         ends_with_rules.append((document.line_of(path) + length - (not is_below), rule))
     ends_with_rules.sort()
     ends, rules = [end for end, _ in ends_with_rules], [*(rule for _, rule in ends_with_rules), ""]

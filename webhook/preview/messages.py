@@ -57,7 +57,7 @@ def workers_on_nodes(place: Place, unit: Unit | None, noun: str, *, is_apart: bo
 # ---- Whether a job would start now -------------------------------------------------------------------------
 
 FIT_IS_OFF: Final = "this installation does not answer what fits: install the chart with the value fit: true"
-NO_OLD: Final = "the form has the part old, but a job that is not created has no stored object: remove old"
+NO_OLD: Final = "the form has the part old, but a new job has no stored object: remove old"
 _ORDINALS: Final = ("first", "second", "third", "fourth", "fifth")
 
 

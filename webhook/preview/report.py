@@ -21,7 +21,7 @@ The key ``messages`` has the denials and warnings, too, with their codes for pro
 """
 
 FACTS: Final = ("shape", "devices", "placer")
-"""The facts of a job that are texts and not numbers."""
+"""The facts in the key ``job`` that are texts, except the id."""
 
 _FIELDS: Final = re.compile(r"(?<!\S)[A-Za-z]\w*(?:\.\w+|\[[^\]\s]*\])+")
 """Matches the names of fields in a message, as `field_name` writes them."""
@@ -35,7 +35,7 @@ class Preview:
         report: The report, which is an item of ``openapi.yaml``.
         run: The object and its outcome.
         place: The placement annotation; None if the object is not placed.
-        lines: The line of each hint, by the text of the hint.
+        hint_lines: The line of each hint, by the text of the hint.
         pods: The previews of the object's Pods.
         all_rules: Whether the user wants to see rules that did not fire.
     """
@@ -43,7 +43,7 @@ class Preview:
     report: dict[str, Any]
     run: DryRun
     place: Place | None
-    lines: Mapping[str, int]
+    hint_lines: Mapping[str, int]
     pods: list["Preview"]
     all_rules: bool
 
@@ -59,14 +59,14 @@ class Preview:
 
     @property
     def texts(self) -> Iterator[tuple[str, str]]:
-        """Yields for each message the name for its kind, and its text."""
+        """The kind of each message, as in `MESSAGES`, and its text."""
         return ((name, text) for key, name in MESSAGES.items() for text in self.report[key])
 
     def line_of(self, text: str) -> int:
-        """Returns the line of the field that a message names, or the first line of the document."""
+        """Returns the line of the last field that a message names, or else the first line of the document."""
         document = self.run.document
-        if self.run.share or text in self.lines:
-            return self.lines.get(text, document.line)
+        if self.run.share or text in self.hint_lines:
+            return self.hint_lines.get(text, document.line)
         return max([document.line, *map(document.line_of, map(path_of, _FIELDS.findall(text)))])
 
 
@@ -127,7 +127,7 @@ def _pod_item(pod: Preview) -> dict[str, Any]:
 
 
 def _shadow(outcome: Outcome) -> dict[str, Any] | None:
-    """Returns what the webhook would do without shadow mode; None if shadow mode makes no difference."""
+    """Returns what the webhook would do without shadow mode; None if that is the same or a refusal anyway."""
     if not outcome.enforced or not outcome.shadow:
         return None
     enforced, shadow = outcome.enforced, outcome.shadow
@@ -143,12 +143,12 @@ def _shadow(outcome: Outcome) -> dict[str, Any] | None:
 
 def _rule_source(table: Table, rule: str, key: str) -> dict[str, Any]:
     """Returns the name of a rule, and the file and line of one of its keys."""
-    origin = table.origin(rule, key)
+    origin = table.find_origin(rule, key)
     return {"name": rule, "source": {"file": origin.file, "line": origin.line} if origin else None}
 
 
 def _rules(table: Table, outcome: Outcome, *, all_rules: bool) -> Iterator[dict[str, Any]]:
-    """Yields the outcomes of all rules, or of those for this kind of object, with the source of each rule."""
+    """Yields the outcomes of all rules, or of the rules for this kind of object, with their sources."""
     rows = {row.name: row for row in outcome.rules}
     is_candidate = outcome.kind_if_unchanged is OutcomeKind.UNCHANGED
     for rule in table.rules:
@@ -160,7 +160,7 @@ def _rules(table: Table, outcome: Outcome, *, all_rules: bool) -> Iterator[dict[
 
 
 def _not_evaluated(rule: Rule, outcome: Outcome) -> RuleOutcome:
-    """Returns the outcome of a rule that was not evaluated: it is for other kinds, roles or faults."""
+    """Returns the outcome of a rule that was not evaluated, for example because it is for other kinds."""
     reason = outcome.reason
     if outcome.rules and rule.match.fault:
         reason = f"it is for a fault that this job does not have: {rule.match.fault}"

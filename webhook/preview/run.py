@@ -65,8 +65,8 @@ def preview(  # noqa: PLR0913 - the options of the command
         report_progress: A function that receives a line of text from time to time.
 
     Raises:
-        DocumentError: A document is not a Kubernetes object, names another namespace, matches no stored
-            object or more than one, or has too many Pods.
+        DocumentError: A document is not a Kubernetes object, names another namespace, or updates no
+            stored object or more than one; or the documents have too many Pods.
     """
     stored_objects = defaultdict[str, list[Document]](list)
     for item in expand_lists(old or ()):
@@ -80,7 +80,7 @@ def preview(  # noqa: PLR0913 - the options of the command
         check_patch(obj, outcome)
         line_of_hint = {cut(text): item.line_of(path) for path, text in find_hints(table, obj)}
         note = not_sent_note(obj, object_namespace, outcome)
-        # A hint says that the kind is probably misspelt. A note on such a kind would mislead.
+        # If a hint says that the kind is misspelt, a note on this kind would mislead.
         if not line_of_hint:
             note = note or creates_jobs_note(table, obj)
         if note and object_namespace in SYSTEM_NAMESPACES:
@@ -90,9 +90,9 @@ def preview(  # noqa: PLR0913 - the options of the command
         outcome = replace(outcome, warnings=limit_messages([*outcome.warnings, *refusals]))
         hint = _misspelt_resource_hint(item, outcome)
         run = DryRun(table, item, object_namespace, obj, outcome, stored, hint)
-        evaluated, notes = _pods(run, now, pod_budget, report_progress) if pods else (None, ())
+        pod_runs, notes = _pods(run, now, pod_budget, report_progress) if pods else (None, ())
         notes = (note, *notes) if note else notes
-        previews.append(build_preview(run, notes, line_of_hint, evaluated, all_rules=all_rules))
+        previews.append(build_preview(run, notes, line_of_hint, pod_runs, all_rules=all_rules))
     return previews
 
 
@@ -130,7 +130,7 @@ def _pods(
 
 
 def _created_pods(run: DryRun) -> tuple[Iterable[tuple[str, int, int, Json]], tuple[str, ...]]:
-    """Returns the Pods that an operator would create for an object, and notes about missing Pods."""
+    """Returns the Pods that an operator would create for an object, and notes about the Pods."""
     try:
         job = read_job(run.table, Request(run.object, run.namespace))
     # If the mode of the table is off, this is the first time that the job is read.

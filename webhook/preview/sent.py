@@ -54,7 +54,7 @@ def creates_jobs_note(table: Table, obj: Json) -> str | None:
 
 
 def chart_value(obj: Json) -> str | None:
-    """Returns the chart's value with which the API server sends an object; None if it needs no value."""
+    """Returns the chart's value with which the API server sends an object; None if it is sent by default."""
     kind, labels = kind_of(obj), get(obj, ("metadata", "labels")) or {}
     if kind == DEFAULT_KIND:
         return None

@@ -134,7 +134,7 @@ def _chart_condition(run: DryRun, outcome: Outcome) -> str:
 
 
 def unit_of(table: Table, place: Place) -> Unit | None:
-    """Returns the unit that a placement annotation names; None if no family has this unit."""
+    """Returns the unit that a placement annotation names; None if no enabled family has it."""
     return next(
         (unit for family in table.enabled_families for unit in family.units if unit.label == place.unit), None
     )
@@ -155,7 +155,7 @@ def _is_part_of_unit(table: Table, label: str) -> bool:
 
 
 def _start_text(run: DryRun, place: Place) -> str:
-    """Returns what starts a job, and what the job waits for."""
+    """Returns what starts a job or what the job waits for, or that an update keeps the placement."""
     if run.stored is not None and "shape" not in run.outcome.facts:
         size = _node_count(run)
         return messages.PLACE_KEPT if size in {0, place.workers} else messages.recreate_for(size)
@@ -212,7 +212,7 @@ def _place(run: DryRun, outcome: Outcome) -> Place | None:
 
 
 def _keeps_blocks_whole(run: DryRun, place: Place, templates: list[Json]) -> bool:
-    """Returns whether terms of the templates, or the placer itself, keep every block on one unit."""
+    """Returns whether terms, annotations for Kueue, or the placer itself keep every block on one unit."""
     label, is_one_block = place.unit, place.workers == place.size
     if place.placer is Placer.SCHEDULER and (is_one_block or place.index):
         # With several blocks, the required term depends on a Pod's number, so only the Pod has it.

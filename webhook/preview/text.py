@@ -15,18 +15,18 @@ from webhook.preview.sentence import JobVerdict
 
 AFTER: Final = "after ultraserver-webhook"
 MAX_SHOWN: Final = 100
-"""Maximum length of a value."""
+"""Maximum length of a value in a line about a field."""
 
 
 def as_text(previews: Iterable[Preview]) -> str:
-    """Returns the sentence, the messages and the diff of every document, and the number of each verdict."""
+    """Returns the sentence, the messages and the diff of every document, and the `totals`."""
     items = list(previews)
     texts = (f"{headline(item)}{details(item)}{as_diff(item)}" for item in items)
     return "".join([*texts, f"{totals(items)}\n" if len(items) > 1 else ""])
 
 
 def as_why(previews: Iterable[Preview]) -> str:
-    """Returns the sentence of every document, and each rule with its fields or its failed condition."""
+    """Returns the sentence and the rules of every document; the skipped rules only with ``all_rules``."""
     items = list(previews)
     texts = ["".join(_explained(item)) for item in items]
     return "\n".join([*texts, *([f"{totals(items)}\n"] if len(items) > 1 else [])])
@@ -120,7 +120,7 @@ def _field(change: Mapping[str, Any]) -> str:
 
 
 def shown_pods(pods: Iterable[Preview]) -> Iterator[tuple[Preview, str]]:
-    """Yields the first Pod of each run of similar Pods, then again with a line about the others, if any."""
+    """Yields the first of several similar Pods; then this Pod again, with a line about the similar Pods."""
     similar_groups: list[list[tuple[Preview, Mapping[Any, str]]]] = []
     for pod in pods:
         texts = _texts(pod)
@@ -161,7 +161,7 @@ def _differences(first: Mapping[Any, str], other: Mapping[Any, str]) -> Mapping[
 def _texts(pod: Preview) -> Mapping[Any, str]:
     """Returns the texts that the webhook sets in a Pod, except in the record, by rule and path.
 
-    One key has the Pod's rules and messages.
+    One key has the Pod's group, rules and messages.
     """
     rules_and_messages = [pod.report[key] for key in ("rules", "warnings", "denials")]
     texts: dict[Any, str] = {(pod.run.share and pod.run.share.group, str(rules_and_messages)): ""}

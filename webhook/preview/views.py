@@ -14,7 +14,7 @@ from webhook.preview import messages
 from webhook.preview.browser import protect
 from webhook.preview.fit import Ask, fit
 from webhook.preview.formats import FORMATS, WITHOUT_PODS
-from webhook.preview.inputs import ParameterError, accepted_type, answer, openapi, read_query, texts_of
+from webhook.preview.inputs import ParameterError, accepted_type, answer, openapi, read_query, request_texts
 from webhook.preview.page import page
 from webhook.rules.source import TableSource
 
@@ -30,17 +30,17 @@ CURL_TYPE: Final = "application/x-www-form-urlencoded"
 """The media type that curl sends by default."""
 ONE_LINE: Final = re.compile(rb"\s*(#|---|[^\n\0{\[]*: [^\n\0{\[]*: )[^\n]*\Z")
 """Matches YAML without line ends: a comment, or several keys of a map in one line."""
-MEDIA_TYPES: Final = {form: media_type for media_type, form in TYPES.items()}
+MEDIA_TYPES: Final = {name: media_type for media_type, name in TYPES.items()}
 
 
 def preview_blueprint(
     source: TableSource, allowed_hosts: Sequence[str] = (), ask: Ask | None = None
 ) -> Blueprint:
-    """Returns the blueprint of the page, ``POST /v1/preview``, ``POST /v1/fit`` and ``/v1/openapi.json``.
+    """Returns the blueprint of the page, the API below ``/v1/``, ``/livez`` and ``/readyz``.
 
     Args:
         source: The rule table.
-        allowed_hosts: The names that a request may address, in addition to IP addresses and localhost.
+        allowed_hosts: Patterns of host names that are allowed, in addition to IP addresses and localhost.
         ask: Asks the placement program; None if ``/v1/fit`` is off.
     """
     blueprint = Blueprint("preview", __name__, template_folder="templates", static_folder="static")
@@ -55,7 +55,7 @@ def preview_blueprint(
 
 
 def ready(source: TableSource) -> dict[str, str]:
-    """Returns the release, the table in use, and why the table's files cannot be used."""
+    """Returns the release, the table in use, and the problem if the table's files cannot be used."""
     problem = source.watched.problem
     detail = {"status": "ok", "table": source.table().revision, "version": version("ultraserver-webhook")}
     return {**detail, "problem": f"unusable table files: {problem}"} if problem else detail
@@ -68,11 +68,11 @@ def show(source: TableSource) -> Response:
     """
     options = read_query(request.args)
     media_type = MEDIA_TYPES[options.pop("format")] if "format" in options else accepted_type(TYPES)
-    form = TYPES[media_type]
-    if options.get("pods") and form in WITHOUT_PODS:
-        raise ParameterError("invalid-parameter", messages.no_pods_in(form))
-    texts = texts_of()
-    status, text = source.work(sum(map(len, texts.values())), answer, texts, options, FORMATS[form])
+    name = TYPES[media_type]
+    if options.get("pods") and name in WITHOUT_PODS:
+        raise ParameterError("invalid-parameter", messages.no_pods_in(name))
+    texts = request_texts()
+    status, text = source.work(sum(map(len, texts.values())), answer, texts, options, FORMATS[name])
     if status != HTTPStatus.OK:
         is_one_line = request.mimetype == CURL_TYPE and ONE_LINE.match(texts["request"])
         abort(status, text + messages.NO_LINE_ENDS if is_one_line else text)

@@ -1,8 +1,8 @@
 """Defines the conditions of ``match``, which decide whether a rule applies to an object.
 
-Each class is one key of ``match``. It has the type of the value, a check and a short form for listings. Its
-docstring is the description of the key, and `Match` has a field for it. The protocols `Group` and `Job` list
-the attributes that conditions may read; `webhook.engine` has the classes that implement them.
+Each condition that `Match` has as a field is a class here. The class has the type of the value, a check and a
+short form for listings. Its docstring describes the key. The protocols `Group` and `Job` list what conditions
+may read; classes of `webhook.engine` implement them.
 """
 
 import fnmatch
@@ -89,7 +89,7 @@ class Job(Protocol):
 
 
 class Scope(NamedTuple):
-    """The rows of a table to which a rule can apply."""
+    """The workloads of a rule, and all families, shapes and device counts of the rule's table."""
 
     workloads: Sequence[Workload]
     families: Sequence[Family]
@@ -102,7 +102,7 @@ class Condition(Generic[T]):
     """A condition of a rule.
 
     Attributes:
-        written: The type of the value as it is written in the table, if that is not the type of ``value``.
+        written: The type by which pydantic reads the value in the table.
         value: The value.
     """
 
@@ -122,7 +122,7 @@ class Condition(Generic[T]):
         return [key if self.value else f"not {key}"]
 
     def explain_unreachable(self, _: Scope) -> Iterator[tuple[Path, str]]:
-        """Yields reasons why no object can meet the condition, each with a path below the condition's key."""
+        """Yields why the condition is invalid or never met, each reason with a path below its key."""
         yield from ()
 
 
@@ -169,7 +169,7 @@ class FamilyName(JobCondition[tuple[str, ...]], written=Texts):
 
 
 class ShapeValues(JobCondition[Mapping[str, tuple[str, ...]]]):
-    """Values of the shape's name, nodeConfig, together, apart or topologyKey (globs)."""
+    """Values of the shape's name, nodeConfig, together or apart; or globs for its topologyKey."""
 
     written = Annotated[
         Mapping[
@@ -179,32 +179,34 @@ class ShapeValues(JobCondition[Mapping[str, tuple[str, ...]]]):
         Limits(min_length=1),
     ]
 
-    def mismatch(self, shape: Shape) -> str | None:
-        """Returns the first key for which no job of a shape can meet the condition."""
-        return next((key for key, allowed in self.value.items() if not shape.may_have(key, allowed)), None)
+    def find_mismatch(self, shape: Shape) -> str | None:
+        """Returns the first key for which no job of a shape can meet the condition; None if there is none."""
+        return next((key for key, allowed in self.value.items() if not shape.can_have(key, allowed)), None)
 
     def failure(self, job: Job) -> str | None:
         if not (shape := job.shape):
             return f"a {job.workload.name} has no shape"
         for key, allowed in self.value.items():
-            if not matches(fact := shape.fact(key), allowed):
+            if not matches(fact := shape.value_of(key), allowed):
                 return f"shape {shape.shape.name} has {key} {fact}, not {join_or(allowed)}"
         return None
 
     def explain_unreachable(self, scope: Scope) -> Iterator[tuple[Path, str]]:
         has_sizes = any(row.takes_nodes for row in scope.workloads)
-        if not has_sizes or all(map(self.mismatch, scope.shapes)):
+        if not has_sizes or all(map(self.find_mismatch, scope.shapes)):
             yield (), messages.NO_SUCH_SHAPE
 
 
 class PlacedBy(JobCondition[tuple[Placer, ...]], written=Annotated[tuple[Placer, ...], one_or_more(Placer)]):
-    """The placer: scheduler (by affinity), whole-job (whole-job admission), kueue or gang (in Kubernetes)."""
+    """The placer: scheduler (affinity), whole-job (whole-job admission), kueue or gang (gang scheduling)."""
 
     def failure(self, job: Job) -> str | None:
         if job.placer in self.value:
             return None
-        name, *other_names = (PLACER_NAMES.get(placer, placer) for placer in (job.placer or "", *self.value))
-        return f"it is placed by {name or 'no placer'}, not by {join_or(other_names)}"
+        name, *allowed_names = (
+            PLACER_NAMES.get(placer, placer) for placer in (job.placer or "", *self.value)
+        )
+        return f"it is placed by {name or 'no placer'}, not by {join_or(allowed_names)}"
 
 
 class GetsDevices(
@@ -223,7 +225,7 @@ class GetsDevices(
 
 
 class Numbered(JobCondition[bool], written=Flag):
-    """true: each pod that takes a node has a number."""
+    """true: each pod that takes a node has a number of its own. false: not every such pod has one."""
 
     def failure(self, job: Job) -> str | None:
         if self.value == job.is_numbered:
@@ -237,9 +239,9 @@ def _to_ranges(value: Any) -> Mapping[str, Range]:  # noqa: ANN401 - what the ty
 
 
 class Requests(TemplateCondition[Mapping[str, Range]]):
-    """The pod requests one of these resources. In a map, each resource has a minimum or a Range.
+    """The pod requests at least one of these resources. In a map, each resource has a minimum or a Range.
 
-    The requests of all containers are added.
+    The request of a pod is computed as in Kubernetes.
     """
 
     written = Annotated[
@@ -282,7 +284,7 @@ class InstanceType(TemplateCondition[tuple[str, ...]], written=Texts):
 
 
 class Excludes(TemplateCondition[Mapping[str, tuple[str, ...]]], written=SomePatterns):
-    """Values of node labels that the pod's node selector or required affinity excludes; globs."""
+    """Values of node labels; globs. The pod's node selection excludes all these values of a label."""
 
     def failure(self, group: Group, owner: str) -> str | None:
         selection = group.selection
@@ -330,7 +332,7 @@ class InTemplate(
                 values = [get(group.template, part) for part in path.find_all(group.template)]
                 value = _find_deciding_value(values, allowed) if len(values) > 1 else next(iter(values), "")
                 if not matches(text_of(value) if value else "", allowed):
-                    reason = reason or mismatch(
+                    reason = reason or describe_mismatch(
                         path.name, shown(value, 40) if value else '""', allowed, owner
                     )
                     break
@@ -345,7 +347,7 @@ class UnsupportedCount(TemplateCondition[tuple[str, ...]], written=Texts):
     def failure(self, group: Group, owner: str) -> str | None:
         if group.find_unsupported_request(self.value):
             return None
-        return f"the {owner} requests only numbers of devices that its instance type supports"
+        return f"the {owner} requests no number of devices that is known to be unsupported"
 
     def explain_unreachable(self, scope: Scope) -> Iterator[tuple[Path, str]]:
         if not scope.device_counts:
@@ -356,7 +358,7 @@ class Workers(
     ObjectCondition[tuple[NumberSet | Range, ...]],
     written=Annotated[tuple[Any, ...], one_or_more(WrittenNumberSet | Range)],
 ):
-    """The number of pods that take a node: a shape's ``workers``, or a Range. E.g. 1 to 8."""
+    """The number of pods that take a node, written like a shape's ``workers`` or as a Range. E.g. 1 to 8."""
 
     def failure(self, job: Job) -> str | None:
         if any(job.nodes in numbers for numbers in self.value):
@@ -418,7 +420,7 @@ class LabelSelector(ObjectCondition[Selector], written=Selector):
     """A label selector of Kubernetes, for the job's labels. E.g. {matchLabels: {team: vision}}."""
 
     def failure(self, job: Job) -> str | None:
-        return self.value.mismatch(get_map(job.object, ("metadata", "labels")))
+        return self.value.find_mismatch(get_map(job.object, ("metadata", "labels")))
 
     def short_form(self, _: str) -> Iterable[str]:
         return [f"{item.key} {item}" for item in self.value.expressions]
@@ -436,7 +438,7 @@ class NamespaceSelector(LabelSelector):
     """
 
     def failure(self, job: Job) -> str | None:
-        return self.value.mismatch({NAMESPACE_LABEL: job.namespace})
+        return self.value.find_mismatch({NAMESPACE_LABEL: job.namespace})
 
     def explain_unreachable(self, scope: Scope) -> Iterator[tuple[Path, str]]:
         yield from super().explain_unreachable(scope)
@@ -454,7 +456,7 @@ class Namespace(ObjectCondition[tuple[str, ...]], written=Texts):
 
 
 def _fill_patterns(patterns: tuple[str, ...], values: Mapping[str, Json]) -> tuple[str, ...]:
-    """Returns patterns with placeholders filled in; ``*`` if all are exclusions and all lists are empty."""
+    """Returns patterns with placeholders filled in; ``*`` if all are exclusions for lists that are empty."""
     texts = tuple(fill_texts(patterns, values))
     are_exclusions = [text.startswith("!") for text in patterns]
     if all(are_exclusions):
@@ -466,7 +468,7 @@ def _fill_patterns(patterns: tuple[str, ...], values: Mapping[str, Json]) -> tup
 def _find_deciding_value(values: Sequence[Json], patterns: tuple[str, ...]) -> Json:
     """Returns the value that decides whether several values match: an excluded or else an allowed value.
 
-    Otherwise, returns the first value. Empty values, false and 0 are ignored; without others, returns "".
+    Without such a value, returns the first value. Empty values, false and 0 are ignored.
     """
     nonempty_values = [value for value in values if value]
     exclusions = tuple(text for text in patterns if text.startswith("!"))
@@ -488,11 +490,11 @@ def _find_mismatch(job: Job, name: str, allowed: tuple[str, ...]) -> str | None:
     if matches(text := job.field(name), allowed):
         return None
     subject = job.workload.fields[name].path.name
-    return mismatch(subject, cut(text) if len(text) > MAX_MESSAGE_LENGTH else text, allowed)
+    return describe_mismatch(subject, cut(text) if len(text) > MAX_MESSAGE_LENGTH else text, allowed)
 
 
 @lru_cache(maxsize=1024)  # most jobs differ from the rows in the same way
-def mismatch(subject: str, text: str, allowed: tuple[str, ...], owner: str = "") -> str:
+def describe_mismatch(subject: str, text: str, allowed: tuple[str, ...], owner: str = "") -> str:
     """Returns the message that a field has a text that is not allowed."""
     short_text = cut(text) or '""'
     return f"{subject}{owner and f' of the {owner}'} is {short_text}, not {join_or(allowed)}"
@@ -502,17 +504,17 @@ _WORD_OF_GLOB: Mapping[str, str] = {glob: word for word, glob in WORD_GLOBS.item
 
 
 def join_or(values: Iterable[str]) -> str:
-    """Returns texts for a sentence: ``a or b``."""
+    """Returns patterns as part of a sentence: ``a or b``."""
     return " or ".join([_WORD_OF_GLOB.get(value, value) for value in values])
 
 
 def join_bar(values: Iterable[str]) -> str:
-    """Returns texts for a short form: ``a|b``."""
+    """Returns patterns as part of a short form: ``a|b``."""
     return "|".join([_WORD_OF_GLOB.get(value, value) for value in values])
 
 
 def describe_numbers(numbers: Sequence[int]) -> str:
-    """Returns ascending numbers for a sentence: ``1, 4, 8 or 16``, or ``1 to 12`` if they are consecutive."""
+    """Returns ascending numbers as part of a sentence: ``1, 4 or 8 to 16``."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][-1] + 1:

@@ -32,8 +32,8 @@ class Claimed(Row):
     """How many devices a device claim requests.
 
     Attributes:
-        takes: ``node`` for all devices of a node, or a number of devices. The first number in wholeNode, or a
-            larger number, means a node, too.
+        takes: ``node`` for all devices of a node, or a number of devices. The minimum of the first resource
+            in wholeNode, or a larger number, means a node, too.
         node_config: The node config of the claim template. A job that names another node config is refused.
     """
 
@@ -47,12 +47,12 @@ class Unit(Row):
 
     Attributes:
         label: The node label whose value is the same on all nodes of a unit. May be empty in a family with
-            mode off: the table that switches the family on gives the label. E.g. example.com/rack
+            mode off: the table that switches the family on sets the label. E.g. example.com/rack
         nodes: The number of nodes in a unit.
         other_labels: Other labels that group nodes into the same units, such as the label of a level in
             Kueue's Topology.
-        usable: The maximum number of nodes that a job can have in a unit. No nodeConfig may be larger.
-            Default: all nodes.
+        usable: The maximum number of nodes that a job can have in a unit. A shape with a larger nodeConfig
+            cannot use these units. Default: all nodes.
         names: The singular and the plural name of these units in previews.
     """
 
@@ -80,8 +80,8 @@ class JobShape(NamedTuple):
     node_config: int
     topology_key: str | None
 
-    def fact(self, key: str) -> str:
-        """Returns the value of a key of ``match.shape``."""
+    def value_of(self, key: str) -> str:
+        """Returns the job's value, as text, for a key of ``match.shape``."""
         values = {"nodeConfig": self.node_config, "topologyKey": self.topology_key or ""}
         return str(values.get(key) if key in values else getattr(self.shape, key))
 
@@ -96,8 +96,8 @@ class Family(Row):
         instance_types: Instance types; globs, except the first. A job that selects no instance type gets the
             first. The table does not place a job that excludes all of them.
         whole_node: Resources of a node, each with the number that a worker must request. The table does not
-            place a job whose workers request less. It places a job whose workers request more than a Range
-            allows only if they select an instance type. 0: any number is enough.
+            place a job whose workers request less. If workers request more than a Range allows, it
+            places the job only if they select an instance type. 0: any number above 0 is enough.
         claims: What a device claim requests, by glob for the name of its ResourceClaimTemplate. The first
             glob that matches is used.
         node_labels: Other node labels of these machines, with values; globs. The table does not place a job
@@ -124,18 +124,21 @@ class Family(Row):
         name, amount = next(iter(self.whole_node.items()))
         return name, amount.at_least
 
-    def unit(self, shape: Shape) -> Unit | None:
-        """Returns the smallest unit with enough nodes for a shape; None for a shape without units."""
+    def unit_of(self, shape: Shape) -> Unit | None:
+        """Returns the smallest unit with enough usable nodes for a shape.
+
+        None if there is no such unit, or if the shape places workers on single nodes.
+        """
         nodes = shape.node_config.maximum
         large_units = [unit for unit in self.units if unit.capacity >= nodes] if nodes > 1 else ()
         return min(large_units, key=lambda unit: unit.nodes, default=None)
 
     def fits(self, nodes: int) -> bool:
-        """Returns whether a job with this number of nodes has a shape that does not refuse it."""
+        """Returns whether a job with this number of nodes gets a shape, and the shape does not deny it."""
         shape = next((shape for shape in self.shapes if shape.find_config(nodes)), None)
         return shape is not None and not shape.deny
 
     def shape_of_job(self, shape: Shape, node_config: int) -> JobShape:
         """Returns a shape with the node config and the topology key of one job."""
-        unit = self.unit(shape)
+        unit = self.unit_of(shape)
         return JobShape(shape, node_config, unit.label if unit else None)

@@ -13,7 +13,7 @@ from contract import keys
 from webhook.objects.tree import Json, walk
 
 ABSENT: Final = object()
-"""The value of a placeholder for a map or a list that the job does not have."""
+"""The value of a placeholder whose key or list element is removed, because the job has no value for it."""
 
 PATTERN: Final = re.compile(r"(\$?)\$\(([a-z][A-Za-z0-9]*\.[A-Za-z0-9][A-Za-z0-9_-]*)\)")
 """Matches a placeholder; a second dollar escapes it.
@@ -25,9 +25,9 @@ OF_JOB: Final[dict[str, str]] = {
     "job.name": "name of the job; a rule that uses it does not apply to jobs with a generateName",
     "job.namespace": "namespace of the job",
     "job.id": "value of the job label: unique in the cluster, at most 63 characters",
-    "job.workers": "number of workers, without a launcher that runs ranks",
-    "job.nodes": "number of nodes the job takes: its workers, and the launcher if it runs ranks",
-    "job.instanceType": "the instance type that the job selects, or the first of its family",
+    "job.workers": "number of pods with the role worker, without a launcher or master that takes a node",
+    "job.nodes": "number of nodes the job takes, also for a master, and for a launcher that runs ranks",
+    "job.instanceType": "the first instance type of the family that the job's workers permit",
     "job.clusterLabels": "labels by which its workers select nodes, and which the table does not know",
     "job.contradiction": "why no nodes can meet the requirements of its author and its shape",
     "job.peers": "a map of labels that, in the namespace, only the job's pods that take nodes have",
@@ -41,7 +41,7 @@ OF_JOB: Final[dict[str, str]] = {
     "shape.nodeConfig": "how many workers share a unit: the node config",
     "shape.topologyKey": "topology key of the shape; only for rules whose shapes all have a topology key",
 }
-"""Placeholders that any rule may use, with descriptions. A value is text, if no type is named."""
+"""Placeholders about the object, with descriptions. A value is text, if its description names no type."""
 
 OF_ANNOTATIONS: Final = {"job.timeLimit": keys.TIME_LIMIT, "job.onNodeFailure": keys.ON_NODE_FAILURE}
 """Placeholders for annotations of the job, with the keys of the annotations."""
@@ -64,25 +64,26 @@ OF_CANDIDATE: Final = frozenset(
 OF_ROLE: Final[dict[str, str]] = {
     "image": "image of the main container of the role's template",
     "container": "name of the main container of the role's template",
-    "instanceType": "the first instance type of the table that the role's templates do not exclude",
+    "instanceType": "the first instance type of the family that the role's templates permit",
     "imagePullPolicy": "imagePullPolicy of the main container; its key is removed if the container has none",
     "sshEnv": "a list of the main container's variables, if the container configures how mpirun calls ssh",
-    "sshEnvFrom": "envFrom of the main container, if it configures how mpirun calls ssh",
-    "sshMounts": "volumeMounts of the main container, if it configures how mpirun calls ssh",
+    "sshEnvFrom": "the list envFrom of the main container, if it configures how mpirun calls ssh",
+    "sshMounts": "the list volumeMounts of the main container, if it configures how mpirun calls ssh",
     "sshUnclear": "the ssh options in the main container's command that cannot be read",
 }
-"""Placeholders for each role of a workload, such as ``$(worker.image)``; text unless they name a type."""
+"""Placeholders for each role of a workload, such as ``$(worker.image)``. Types are named as in `OF_JOB`."""
 
 ROLE_MAPS: Final[dict[str, str]] = {
     "securityContext": "securityContext of the main container of the role's template",
     "resources": "resources of the main container of the role's template",
 }
-"""Placeholders for maps of each role: a map is a whole value. If the job has none, the key is removed."""
+"""Placeholders for maps of each role: a map is a whole value. Without one, resources are empty,
+and the key of a securityContext is removed."""
 
 SSH_LISTS: Final = frozenset({"sshEnv", "sshEnvFrom", "sshMounts"})
 SSH_NAMES: Final = SSH_LISTS | {"sshUnclear"}
 OF_CONTAINER: Final = frozenset({*OF_ROLE, *ROLE_MAPS} - {"instanceType"})
-"""The placeholders for a role that describe its main container; `SSH_NAMES` is a part of them."""
+"""The placeholders for a role that describe its main container, including `SSH_NAMES`."""
 
 OF_POD: Final[dict[str, str]] = {
     "place.unit": "the node label whose value the nodes of a unit share",
@@ -91,7 +92,7 @@ OF_POD: Final[dict[str, str]] = {
 """Placeholders for a Pod, from its placement annotation. All are text."""
 
 OF_REQUEST: Final[dict[str, str]] = {
-    "devices.instanceType": "the instance types that the pod may get",
+    "devices.instanceType": "the instance types that the pod selects",
     "devices.asked": "the number of devices that a container requests",
     "devices.accepted": "the numbers that at least one of these types accepts",
     "devices.place": "the field of the container's request",
@@ -113,24 +114,24 @@ OF_UNITS: Final[dict[str, str]] = {
 """Placeholders in the values of ``match.template``. All are lists."""
 
 SCRIPTS: Final = ("script.wait", "script.init")
-"""Placeholders for the two init scripts of ``webhook/initscript``."""
+"""Placeholders for the init script of ``webhook/initscript``. Both have the same value."""
 
 
 def placeholders_in(node: Json) -> Iterator[str]:
-    """Yields the names of all placeholders in a tree, in their order and with repetitions."""
+    """Yields the names of all placeholders in the values of a tree, in order and with repetitions."""
     texts = (text for _, text in walk(node) if isinstance(text, str))
     return (match[2] for text in texts for match in PATTERN.finditer(text) if not match[1])
 
 
 def lists_in(node: Json) -> Iterator[str]:
-    """Yields the placeholders in a tree that add lists to a list. A job need not have values for them."""
+    """Yields those of `SSH_LISTS` that are elements of lists in a tree. Without a value, they add nothing."""
     for path, text in walk(node):
         if path and isinstance(path[-1], int) and (match := PATTERN.fullmatch(str(text))):
             yield from [match[2]] if match[2].partition(".")[2] in SSH_LISTS else []
 
 
 def substitute(node: Json, texts: Mapping[str, Json]) -> Json:
-    """Returns a tree in which placeholders are replaced by texts. Placeholders in these texts stay."""
+    """Returns a tree with texts in place of placeholders. Placeholders in or without such a text remain."""
     if isinstance(node, str):
         return PATTERN.sub(lambda match: match[0] if match[1] else texts.get(match[2], match[0]), node)
     if isinstance(node, dict):
@@ -149,11 +150,11 @@ def fill_texts(texts: Iterable[str], values: Mapping[str, Json]) -> Iterator[str
 
 
 Filler = Callable[[Mapping[str, Json]], Json]
-"""A function that returns a tree with its placeholders filled in, from the values of placeholders."""
+"""A function that takes the values of placeholders, and returns a tree with its placeholders filled in."""
 
 
 def make_filler(node: Json) -> Filler | None:
-    """Returns the function that fills in a tree; None if the tree has no placeholders.
+    """Returns the function that fills in a tree; None if no text in the tree contains ``$(``.
 
     The result of this function shares all parts without placeholders with the tree.
     """
@@ -184,7 +185,8 @@ def _fill(
 ) -> Json:
     """Returns a tree with its placeholders filled in. Copies only the maps and lists above placeholders.
 
-    ``copies`` has, for each map or list to copy, the index of its copied parent and its key in the parent.
+    ``copies`` has the index of the copied parent, and the key in the parent, of each map or list to copy.
+    ``fills`` has them for each text with placeholders. A list that becomes empty is removed.
     """
     new_nodes = [node.copy()]
     changed_lists: dict[int, None] = {}  # the lists to which elements were added, or that lost one
@@ -212,14 +214,14 @@ def _fill(
 
 @lru_cache(maxsize=4096)
 def _make_text_filler(text: str) -> Filler:
-    """Returns the function that fills in a text. It is cached, so that a text is parsed only once."""
+    """Returns the function that fills in a text. Results are cached, so that a text is parsed only once."""
     parts = PATTERN.split(text)
     # The parts are text, then escape, placeholder and text in turn. An escaped placeholder stays text.
     template, placeholders = parts[0].replace("%", "%%"), []
     for escape, name, literal in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
         template += (f"$({name})" if escape else "%s") + literal.replace("%", "%%")
         placeholders += [] if escape else [name]
-    # If a text is only a placeholder, its value may be a map.
+    # If a text is only a placeholder, its value can be a map or a list.
     return itemgetter(*placeholders) if template == "%s" else partial(_fill_text, template, placeholders)
 
 

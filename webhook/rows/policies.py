@@ -32,13 +32,13 @@ WrittenMode = Annotated[Mode, or_bare_off(Literal["enforce", "shadow", "off", Fa
 
 
 def _check_text(value: Any) -> Any:  # noqa: ANN401 - any written value
-    """Returns a text unchanged, and refuses numbers, which pydantic would read as Unix times."""
+    """Returns a text unchanged. Refuses other values: pydantic would read a number as a Unix time."""
     if not isinstance(value, str):
         raise ValueError(f"{value!r} is not a string: write it as '2026-12-31T18:00:00Z'")  # noqa: TRY004
     return value
 
 
-def _to_unix_time(moment: Any) -> float:  # noqa: ANN401 - a datetime; rows must not import this module
+def _to_unix_time(moment: Any) -> float:  # noqa: ANN401 - a datetime, which rows must not import
     if moment.year < FIRST_YEAR:
         raise ValueError(f"{moment.isoformat()} is long past: a policy ends in {FIRST_YEAR} at the earliest")
     return float(moment.timestamp())
@@ -59,7 +59,8 @@ class Guarantee(Row):
         namespaces: The team's namespaces; globs. E.g. vision-*
         unit: The node label of the units. E.g. neuron.amazonaws.com/ultraserver-server-id-4
         count: The number of guaranteed units; 0 for a row that only permits preemption.
-        preempts: `lower`: jobs of the team may end jobs of lower priority that are placed whole.
+        preempts: ``lower``: jobs of the team may preempt jobs of lower priority that whole-job admission
+            placed.
     """
 
     namespaces: Annotated[tuple[str, ...], one_or_more(Annotated[str, Limits(pattern=r"^[a-z0-9*?-]+$")])]
@@ -134,12 +135,12 @@ class ModeSet:
 
     @cached_property
     def unapplied_rules(self) -> frozenset[str] | None:
-        """The rules that are off or in shadow; None if the whole table is."""
+        """The rules that are off or in shadow; None if the whole table is off or in shadow."""
         return self._rules_in(Mode.OFF, Mode.SHADOW)
 
     @cached_property
     def off_rules(self) -> frozenset[str] | None:
-        """The rules that are off; None if the whole table is."""
+        """The rules that are off; None if the whole table is off."""
         return self._rules_in(Mode.OFF)
 
     def _rules_in(self, *modes: Mode) -> frozenset[str] | None:
@@ -160,7 +161,7 @@ class Ruling:
 
     @cached_property
     def modes(self) -> ModeSet:
-        """The modes under the policy, which are computed for the first object."""
+        """The modes under the policy."""
         return self.table_modes.replaced_by(self.policy)
 
 
@@ -185,7 +186,7 @@ class PolicyIndex:
                     self._by_label[key, value].append(index)
 
     def find(self, obj: Json, now: float) -> Ruling | None:
-        """Returns the first policy for an object at a Unix time."""
+        """Returns the first policy for an object at a Unix time, as a ruling; None if there is none."""
         indices = list(self._unindexed)
         if self._by_label:
             for key, value in get_map(obj, ("metadata", "labels")).items():

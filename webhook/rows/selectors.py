@@ -50,7 +50,7 @@ class Selector(Row):
         labels = self.match_labels.items()
         return [*(Expression(key, "In", (value,)) for key, value in labels), *self.match_expressions]
 
-    def mismatch(self, labels: Mapping[str, Json]) -> str | None:
+    def find_mismatch(self, labels: Mapping[str, Json]) -> str | None:
         """Returns a message about the first expression that labels do not meet; None if they meet all."""
         failures = (item for item in self.expressions if not item.holds(labels))
         return next(

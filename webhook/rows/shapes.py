@@ -9,7 +9,7 @@ from pydantic import Field as Limits
 
 from webhook.rows.written import Name, Positive, Row, Words, read_as
 
-NODE_CONFIG = "NEURON_ULTRASERVER_NODE_CONFIG"
+NODE_CONFIG_VARIABLE = "NEURON_ULTRASERVER_NODE_CONFIG"
 """The environment variable with which a container names its node config."""
 
 
@@ -56,12 +56,12 @@ def _parse(value: int | str) -> NumberSet:
 
 
 def last_number(text: str) -> int:
-    """Returns the number that follows the last space of a text, or the whole text as a number."""
+    """Returns the number after the last space of a text; without a space, the whole text as a number."""
     return int(text.rpartition(" ")[2])
 
 
 NO_NODE_CONFIG = NumberSet(0, 0)
-"""The node config of a shape that has no node config."""
+"""The value of `Shape.node_config` if a shape has no nodeConfig."""
 
 _RANGE = "[1-9][0-9]{0,3} to [1-9][0-9]{0,3}"
 
@@ -85,7 +85,8 @@ class Shape(Row):
             number in this range that divides the job into equal blocks. With 1, workers are placed on single
             nodes, not in units. With a range such as ``1 to 4``, even a job of one worker is placed in a
             unit. A shape with ``deny`` needs no nodeConfig.
-        together: How strictly workers share a unit: required, preferred or none (default).
+        together: How strictly workers share a unit: required (the job must be one block), preferred or none
+            (default).
         apart: How strictly the workers of other jobs are kept off the unit: required, preferred or none
             (default).
         warn: A warning for jobs of this shape.
@@ -104,7 +105,10 @@ class Shape(Row):
     deny: Words = None
 
     def find_config(self, nodes: int, config: int | None = None) -> int | None:
-        """Returns the node config for a number of nodes: ``config``, if given. None if none fits."""
+        """Returns the node config of a job with this number of nodes; None if the shape does not fit.
+
+        If the job names a node config, ``config``, the result is this node config or None.
+        """
         configs = self.node_config
         if nodes not in self.workers:
             return None
@@ -119,7 +123,7 @@ class Shape(Row):
                 return size
         return None
 
-    def may_have(self, key: str, values: Collection[str]) -> bool:
+    def can_have(self, key: str, values: Collection[str]) -> bool:
         """Returns whether a job of this shape can have one of the values of a key of ``match.shape``."""
         if key == "nodeConfig":
             node_configs = range(max(self.node_config.minimum, 1), int(self.node_config.maximum) + 1)

@@ -46,13 +46,13 @@ FaultKind = Literal["deadline", "key", "hostfile", "queue", "timeLimit", PodFaul
 
 @dataclass(frozen=True)
 class MountFree(Row):
-    """A mount path that must be free: if another volume is mounted there, the rule warns and adds nothing.
+    """A mount path that must be free: if another volume is mounted there, the rule warns and does not fire.
 
     Attributes:
         mount_path: The path of the mount.
         name: The name of the only volume that may be mounted there.
         container: The name of the container. Default: the main container.
-        exists: true: the rule also adds nothing if the template does not have the volume.
+        exists: true: the rule does not match if a template does not have the volume.
     """
 
     mount_path: str
@@ -78,7 +78,8 @@ class Match(Row):
     Attributes:
         role: The role of a group of the workload, ``worker`` for all groups that take nodes, or ``any`` for
             all groups.
-        candidate: true: jobs that are placed. false: other objects, which have no shape and no job label.
+        candidate: true: jobs that are placed. false: other objects, which have no shape and no job
+            label. any: all objects.
         workload: Names of workloads; globs.
         every: true: all templates of the role must meet the conditions. false: the rule applies to each
             template that meets them.
@@ -87,7 +88,7 @@ class Match(Row):
             deadline: the workload's field with this name is set. amount: a request exceeds wholeNode. limit:
             a limit differs from its request. idle: a Pod requests no devices, and other Pods do. resource,
             key: a name is similar to a valid name. hostfile: mpirun's options name the operator's host file.
-            queue: the job has a label or annotation of Kueue. timeLimit: the annotation is not a length of
+            queue: the job has a label or annotation of Kueue. timeLimit: the time limit is not a length of
             time. affinity: a required term has a unit's label as its topology key. spread: a spread
             constraint keeps the workers of a block off a common unit.
         mount_free: A mount path that must be free: see MountFree.
@@ -120,14 +121,14 @@ class Match(Row):
     mount_free: MountFree | None = None
 
     def is_for(self, workload: Workload) -> bool:
-        """Returns whether the rule can match a workload and has one of the workload's roles."""
+        """Returns whether the rule is for a workload, and the workload has the rule's role."""
         is_named = not self.workload or matches(workload.name, self.workload)
         return is_named and (self.role == ANY or self.role in workload.roles)
 
     def allows(self, family: Family, shape: Shape) -> bool:
-        """Returns whether a family and a shape meet the rule's conditions on families and shapes."""
+        """Returns whether jobs of a family and a shape can meet the conditions on families and shapes."""
         is_named = self.family is None or self.family.allows(family.name)
-        return is_named and (self.shape is None or self.shape.mismatch(shape) is None)
+        return is_named and (self.shape is None or self.shape.find_mismatch(shape) is None)
 
     @cached_property
     def all_conditions(self) -> Mapping[str, Condition[Any]]:
@@ -164,8 +165,8 @@ class Match(Row):
 
 
 STAGES = (
-    "1. How workers get their devices: the first rule that fires decides.",
-    "2. Which placer places the job: the first rule that fires decides; the default is the scheduler.",
+    "1. How workers get their devices: the first rule that matches decides.",
+    "2. Which placer places the job: the first rule that matches decides; the default is the scheduler.",
     "3. The other rules, in this order.",
 )
 LAST_STAGE = 2
@@ -193,9 +194,10 @@ class Rule(Row):
         quiet: true: conflicts of this rule cause no warnings.
         before: Names of list elements. The rule inserts its elements before the first element with one of
             these names.
-        placer: The placer of the job, as in Match. The first rule that fires decides. Default: the scheduler.
+        placer: The placer of the job, as in Match. The first rule that matches decides. Default: the
+            scheduler.
         devices: How workers get devices after the rule has added its fragment, as in Match. The first rule
-            that fires decides.
+            that matches decides.
     """
 
     name: Name
@@ -226,17 +228,17 @@ class Rule(Row):
 
     @cached_property
     def required_placeholders(self) -> frozenset[str]:
-        """The placeholders without whose values the rule is skipped: all except lists in a list."""
+        """The placeholders without whose values the rule is skipped: all except those of `lists_in`."""
         return self.placeholders.difference(lists_in(self.add))
 
     @cached_property
     def container_placeholders(self) -> Mapping[str, str]:
-        """The placeholders for the role's main container. Their values differ between templates."""
+        """The placeholders for the role's main container, with their names after the dot."""
         return _pick(self.placeholders, self.match.role, OF_CONTAINER)
 
     @cached_property
     def fill_fragment(self) -> Filler | None:
-        """The function that fills in the fragment; None if the fragment is the same for every job."""
+        """The function that fills in the fragment; None if there is nothing to fill in."""
         return make_filler(self.add)
 
     @cached_property
@@ -246,7 +248,7 @@ class Rule(Row):
 
     @cached_property
     def can_be_prevented(self) -> bool:
-        """Whether the rule may match and not fire, because of other rules or of the user's mount."""
+        """Whether other rules or the user's mount can prevent the rule from firing, although it matches."""
         return bool(self.unless or self.needs or self.match.mount_free)
 
     @property
@@ -261,7 +263,7 @@ class Rule(Row):
 
 
 def _pick(placeholders: Iterable[str], owner: str, names: Container[str]) -> Mapping[str, str]:
-    """Returns those placeholders ``OWNER.NAME`` that have this owner and one of the names, with the name."""
+    """Returns those placeholders ``OWNER.NAME`` with this owner and one of the names, each with its name."""
     parts = {key: key.partition(".") for key in placeholders}
     return {key: name for key, (prefix, _, name) in parts.items() if prefix == owner and name in names}
 
@@ -279,17 +281,17 @@ class TableFile(Row):
 
     Attributes:
         api_version: The version of the format.
-        extends: The table that this table changes: the packaged table, or the AWS document alone. E.g.
-            default
+        extends: The table that this table changes: the packaged table (default), or the rules of the AWS
+            document alone (aws-document). E.g. default
         mode: enforce: the rules are applied. shadow: their effects are only reported. off: the webhook adds
-            only init scripts to launchers. E.g. shadow
+            nothing except the init script to Pods of launchers. E.g. shadow
         values: The values of the placeholders $(value.NAME). A rule that uses an empty value is skipped.
         candidates: Which jobs are placed: see Candidates.
         device_counts: For each instance type, the valid numbers of devices in a container: a list, or ``up to
             N``. For other types, any number is valid.
         workloads: Kinds of job.
-        families: Machines, with the sizes of jobs on them. A job belongs to the first family whose nodes it
-            requests.
+        families: Machines, with the sizes of jobs on them. A job belongs to the first family that its node
+            selection permits, if possible to a family whose nodes it requests.
         rules: What is added to which pod templates. The rules are applied in this order.
         policies: Modes for some namespaces or labels. The first policy that matches applies.
         guarantees: Whole units that are kept free for a team. For each namespace and unit label, the first
@@ -336,7 +338,7 @@ class Table(TableFile):
         revision: Twelve hexadecimal digits that change with the table's content.
         script: The init script, which is added to launchers' Pods.
         origins: The places where each rule is written: first the rule itself, then what changes it.
-        split_rules_cache: The results of `match.split_rules`, by the facts about the job.
+        split_rules_cache: The results of `webhook.engine.match.split_rules`, by the facts about the job.
     """
 
     revision: str
@@ -347,8 +349,8 @@ class Table(TableFile):
     )
     _policy_indices: dict[str, PolicyIndex] = field(default_factory=dict, init=False, compare=False)
 
-    def origin(self, rule: str, key: str) -> Origin | None:
-        """Returns the place of a rule's key: the last place that sets it, or else the rule's first place."""
+    def find_origin(self, rule: str, key: str) -> Origin | None:
+        """Returns the last place that sets a key of a rule, or else the first place of the rule, if any."""
         origins = self.origins.get(rule, ())
         setting = (origin for origin in reversed(origins) if key in origin.keys)
         return next(setting, next(iter(origins), None))
@@ -379,15 +381,15 @@ class Table(TableFile):
         return [Ruling(policy, self.modes) for policy in self.policies]
 
     def find_ruling(self, obj: Json, namespace: str, now: float) -> Ruling | None:
-        """Returns the first policy for an object, with its modes; None if there is no policy for it."""
+        """Returns the first policy for an object at a Unix time, as a ruling; None if there is none."""
         if not self.policies:
             return None
-        policies = self._policy_indices
-        if namespace not in policies:
-            if len(policies) >= MOST_NAMESPACES:
-                policies.clear()
-            policies[namespace] = PolicyIndex(self.rulings, namespace)
-        return policies[namespace].find(obj, now)
+        indices = self._policy_indices
+        if namespace not in indices:
+            if len(indices) >= MOST_NAMESPACES:
+                indices.clear()
+            indices[namespace] = PolicyIndex(self.rulings, namespace)
+        return indices[namespace].find(obj, now)
 
     @cached_property
     def job_label_rules(self) -> frozenset[str]:
@@ -395,33 +397,36 @@ class Table(TableFile):
         return frozenset(rule.name for rule in self.rules if keys.JOB in rule.labels)
 
     @cached_property
-    def rules_of(self) -> Mapping[str, Sequence[Rule]]:
-        """The rules that can match objects of a workload, by its name. Other rules cost an object nothing."""
+    def rules_by_workload(self) -> Mapping[str, Sequence[Rule]]:
+        """The rules that can match objects of a workload, by workload. Other rules cost no time."""
         return {
             workload.name: [rule for rule in self.rules if rule.match.is_for(workload)]
             for workload in self.workloads
         }
 
     @cached_property
-    def placeholders_of(self) -> Mapping[str, frozenset[str]]:
+    def placeholders_by_workload(self) -> Mapping[str, frozenset[str]]:
         """The placeholders in the rules for a workload, by workload."""
         return {
             name: frozenset[str]().union(*(rule.placeholders for rule in rules))
-            for name, rules in self.rules_of.items()
+            for name, rules in self.rules_by_workload.items()
         }
 
     @cached_property
     def field_placeholders(self) -> Mapping[str, Mapping[str, str]]:
         """The placeholders for fields, with the names of the fields, by workload."""
         return {
-            row.name: _pick(self.placeholders_of[row.name], "field", row.fields) for row in self.workloads
+            row.name: _pick(self.placeholders_by_workload[row.name], "field", row.fields)
+            for row in self.workloads
         }
 
     @cached_property
     def role_placeholders(self) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
         """The placeholders for main containers, with their names after the dot, by workload and role."""
         return {
-            row.name: {role: _pick(self.placeholders_of[row.name], role, OF_CONTAINER) for role in row.roles}
+            row.name: {
+                role: _pick(self.placeholders_by_workload[row.name], role, OF_CONTAINER) for role in row.roles
+            }
             for row in self.workloads
         }
 

@@ -40,14 +40,14 @@ ANY = "any"
 """The role of all groups."""
 
 NUMBER_LIMIT = 10**9
-"""Only numbers below this limit are read from a job's fields."""
+"""A field without the function min or least cannot be a number of this size or larger."""
 
 
 @dataclass(frozen=True)
 class Elsewhere(Row):
-    """Signs that a job is meant for other nodes.
+    """Signs that a job is meant for nodes of no family.
 
-    The webhook does not change such a job unless it is opted in.
+    The table does not place such a job unless the job is opted in.
 
     Attributes:
         labels: Labels of the job, such as its queue, with the values that are for other nodes; globs.
@@ -91,7 +91,8 @@ class Field(Row):
         path: JSON pointer to the value. With [*], the first element that has a value.
         default: The text if the value is missing. It may contain $(value.NAME). E.g. none
         function: dirname: the directory of a file path. min: the smaller of two quantities, the value and the
-            default. count: the length of a list. least: with [*], the smallest number of all elements.
+            default; a value of 0 means no limit. count: the length of a list. least: with [*], the smallest
+            number of all elements; an element without a number has the default.
     """
 
     path: Pointer
@@ -99,10 +100,11 @@ class Field(Row):
     function: Maybe[Function] = None
 
     def text(self, obj: Json) -> str:
-        """Returns the value of the field as text, or the default if the object has no value.
+        """Returns the text of the field in an object; the default if the value is missing or empty.
 
         Raises:
-            WrongTypeError: The value is not a text, a truth value or a number of a permitted size.
+            WrongTypeError: The value is not a text, a truth value or a number of a permitted size, and the
+                field's function cannot read it.
         """
         if self.function == LEAST:
             values = (get(obj, path) for path in self.path.find_all(obj))
@@ -124,7 +126,7 @@ class Field(Row):
         text = value or self.default
         if self.function != "dirname":
             return text
-        # For a file in the root directory, the default is used, because that directory has other files, too.
+        # The root directory has other files, too. For a file in it, the default's directory is used.
         directories = (path.rstrip("/").rpartition("/")[0] for path in (text, self.default))
         return next(filter(None, directories), "/")
 
@@ -155,7 +157,7 @@ def _to_factor(value: int | ObjectPath | Factor) -> Factor:
 
 
 Factors = Annotated[tuple[Factor, ...], one_or_more(Whole | Pointer | Factor, _to_factor)]
-"""A number of the job, which is 0 if it is missing, or several numbers that are multiplied."""
+"""A number of the job, or several numbers that are multiplied. A missing number of a pointer is 0."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +166,7 @@ class Summand(Row):
 
     Attributes:
         label: The pod's label whose value is the number. E.g. batch.kubernetes.io/job-completion-index
-        env: The container's environment variable whose value is the number.
+        env: The environment variable of a container whose value is the number.
         pod_name: true: the number is at the end of the pod's name.
         times: A factor for the number, written like ``replicas``.
     """
@@ -189,8 +191,8 @@ class Number(Summand):
         plus: Up to three more summands.
         continues: true: the number is the position within the group, and the pods of earlier groups have
             smaller numbers.
-        count: The number of possible values, written like ``replicas``, if several pods can have the same
-            value. Such a job is placed without whole-job admission.
+        count: How many values differ, written like ``replicas``. If it is neither 0 nor the number of
+            pods, the pods have no number of their own, and whole-job admission does not place the job.
         completion_mode: A field. If its value is NonIndexed, the pods have no number.
     """
 
@@ -206,7 +208,7 @@ class Number(Summand):
 
 
 BY_DEVICES: Literal["devices"] = "devices"
-"""The value of takesNodes for groups that take nodes if their pods request devices or select UltraServers."""
+"""The value of takesNodes for groups whose pods take nodes if they request a node or select its type."""
 
 HELPER = "helper"
 """The role of a group with `BY_DEVICES` whose pods take no nodes."""
@@ -221,8 +223,8 @@ class Group(Row):
         template: JSON pointer to the pod template; empty for a Pod. Here, and in replicas and number,
             LIST[KEY=VALUE] selects an element of a list, and LIST[*] all elements.
         replicas: The number of pods that exist at the same time: a number, a JSON pointer (0 if the field is
-            missing), a Factor, or a list of these, which are multiplied. Default: 1. With 0, the only pod of
-            the group is also the first pod of the next group.
+            missing), a Factor, or a list of these, which are multiplied. Default: 1. With the number 0, the
+            only pod of the group is also the first pod of the next group.
         takes_nodes: Whether each pod takes a node: true, false (default), a JSON pointer, or ``devices``.
             With ``devices``, pods take a node if they request a whole node or select an instance type. If an
             opted-in job has no such pods, its pods that request devices take a node, or else all its pods.
@@ -230,7 +232,7 @@ class Group(Row):
         number: Where the number of a pod is. Default: pods have no number. E.g. {label:
             batch.kubernetes.io/job-completion-index}
         later: JSON pointer. If the field has a value, the pods of this group are created after the pods of
-            other groups have ended, and are not added to their number.
+            other groups have ended, and the larger number of pods is the size of the job.
     """
 
     role: Role
@@ -242,11 +244,11 @@ class Group(Row):
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """The role of the group, and the role of its pods if they take no nodes."""
+        """The role of the group; with `BY_DEVICES`, also the role of pods that take no nodes."""
         return (self.role, HELPER) if self.takes_nodes == BY_DEVICES else (self.role,)
 
     def key(self, obj: Json, path: Path) -> str:
-        """Returns what identifies a group: its role and, in a list, also its name or else its position."""
+        """Returns the role of a group and, in a list, also the name or else the position of the element."""
         if not (list_path := self.template.list_path):
             return self.role
         element_path = path[: len(list_path.parts) + 1]
@@ -255,7 +257,7 @@ class Group(Row):
 
 @dataclass(frozen=True)
 class Suspending(Row):
-    """For jobs of Kubeflow's training operators.
+    """The fields by which a user suspends a job of Kubeflow's training operators.
 
     If an update removes added fields, the webhook adds them again, as long as the job has no pods.
 
@@ -287,7 +289,8 @@ class Workload(Row):
             values match is used. A workload without ``when`` comes last.
         fields: Values of the object, which ``match`` and $(field.NAME) use.
         peers: Labels by which affinity selects the pods of the job that take nodes. No other pods in the
-            namespace may have these labels. A value may be $(job.name). Default: the job label.
+            namespace may have these labels. A value may be $(job.name). Default, and for
+            jobs with a generateName: the job label.
         group: A label of the pods. Pods with different values of this label are placed as separate jobs.
         place: Only for Pods: the placement annotation of Pods without one. E.g. placer=affinity workers=1
             size=1 unit=kubernetes.io/hostname
@@ -311,7 +314,7 @@ class Workload(Row):
     main_container: Texts = ()
     updates: Annotated[Suspending | str | None, read_as(Literal["always"] | Suspending)] = None
 
-    def mismatch(self, obj: Json) -> tuple[str, str] | None:
+    def find_mismatch(self, obj: Json) -> tuple[str, str] | None:
         """Returns the first field that does not match ``when``, and its value; None if all fields match.
 
         Raises:

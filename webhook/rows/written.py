@@ -113,7 +113,7 @@ def _to_glob(text: str) -> str:
 
 
 Texts = Annotated[tuple[str, ...], one_or_more(str, _to_glob)]
-"""A text or a list of texts."""
+"""A text or a list of texts. The words of `WORD_GLOBS` become globs."""
 
 Patterns = Mapping[str, Texts]
 """Values by key; ``*`` and ``?`` are wildcards, as in file names."""
@@ -123,10 +123,10 @@ SomePatterns = Annotated[Patterns, Field(min_length=1)]
 
 @dataclass(frozen=True)
 class Range(Row):
-    """Whole numbers from a minimum to a maximum, which are included.
+    """Whole numbers from a minimum to a maximum; both are included.
 
     Attributes:
-        at_least: The minimum. For a resource, 0 means any amount.
+        at_least: The minimum. For a resource, 0 means any amount above 0.
         at_most: The maximum; without it there is no limit.
     """
 
@@ -137,7 +137,7 @@ class Range(Row):
         return self.at_least <= number <= self.at_most
 
     def is_requested(self, thousandths: int) -> bool:
-        """Returns whether a pod that requests an amount, in thousandths, requests one in this range."""
+        """Returns whether a requested amount, in thousandths, is above 0 and in this range."""
         return max(1, 1000 * self.at_least) <= thousandths <= 1000 * self.at_most
 
     def __str__(self) -> str:
@@ -147,5 +147,5 @@ class Range(Row):
 
 
 def as_range(value: int | Range) -> Range:
-    """Returns a range unchanged; for a number, returns the range of which it is the minimum."""
+    """Returns a range unchanged; for a number, returns the range from this number without a maximum."""
     return Range(value) if isinstance(value, int) else value

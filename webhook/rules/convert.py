@@ -17,7 +17,7 @@ from webhook.rules.problems import Problem, TableError
 from webhook.rules.schema import OLD_VERSION, VERSION
 
 FAMILY_SECTIONS: Final = ("candidates", "shapes")
-"""The sections that become a family."""
+"""The sections from which a family is made; `candidates` keeps its other keys."""
 
 FAMILY_KEYS: Final = ("instanceTypes", "claims", "nodeLabels")
 """The keys of ``candidates`` that a family has unchanged."""
@@ -25,7 +25,7 @@ FAMILY_KEYS: Final = ("instanceTypes", "claims", "nodeLabels")
 RULES_WITH_AWS_VARIANT: Final = frozenset(
     {"init-in-job-image", "wait-for-all-workers", "apart-across-namespaces", "apart-from-labelled-jobs"}
 )
-"""The rules of 0.2.0 that had a variant in the AWS document, which applied if the rule did not."""
+"""The rules of 0.2.0 with a variant of the AWS document, for the jobs to which the rule did not apply."""
 
 
 JOINED_RULES: Final = ("kueue-level-unset-required", "kueue-level-unset-preferred")
@@ -40,7 +40,7 @@ PLACEMENT_RULES: Final = (
     "whole-job-launcher",
     "whole-job-needs-all-pods",
 )
-"""The rules of the file 30-placement.yaml of 0.2.0; the packaged table has them now."""
+"""The rules of the file 30-placement.yaml of 0.2.0, which is packaged now; some of them are removed."""
 
 REMOVED_RULES: Final = ("driver-sets-mode", "*-as-mpirun", "kueue-own-*", "kueue-more-than-*")
 """Globs for removed rules of 0.2.0 whose effect remains, so that no table can switch it off."""
@@ -51,7 +51,7 @@ JOB: Final = "job"
 
 
 def convert_table(text: NamedText) -> str:
-    """Returns the text of a table in the present form. Unchanged sections keep their text.
+    """Returns the text of a table in the present form. Unchanged sections keep their text, if possible.
 
     Raises:
         TableError: The text is not a table of 0.2.0, or has a value that cannot be converted.
@@ -89,7 +89,7 @@ def find_removed_rules(text: NamedText, new: str) -> Iterator[str]:
 
 
 def _sections(old: Row) -> Iterator[tuple[str, Any]]:
-    """Yields the sections in the present form, without empty ones."""
+    """Yields the sections in the present form. `candidates` is left out if no key remains."""
     for key, value in old.items():
         if key == "candidates":
             moved_keys = (*FAMILY_KEYS, "requests", "wholeNode")
@@ -140,10 +140,11 @@ def _family(old: Row) -> Row:
 
 
 def _units(shapes: list[Row], packaged_family: Row, *, extends: bool) -> list[Row]:
-    """Returns the units that the shapes need and that the packaged family does not have.
+    """Returns the units that the shapes need; with ``extends``, only those that are new.
 
     Raises:
         ValueError: Shapes of one node config have several labels: a family has one label for each unit size.
+            Or a shape of single nodes has `together` or `apart`.
     """
     packaged = {unit["label"]: unit for unit in packaged_family["units"]}
     packaged_labels = {unit["nodes"]: label for label, unit in packaged.items()}
@@ -158,7 +159,7 @@ def _units(shapes: list[Row], packaged_family: Row, *, extends: bool) -> list[Ro
         size, key = row["nodeConfig"], row.get("topologyKey")
         if size == 1 and (row.get("together", "none") != "none" or row.get("apart", "none") != "none"):
             raise ValueError(messages.single_nodes(row["name"], key))
-        # The smallest units that have at least ``size`` nodes.
+        # The label of the smallest units that have at least ``size`` nodes.
         label = labels.get(min((nodes for nodes in labels if nodes >= size), default=0))
         if size > 1 and key != label:
             raise ValueError(messages.several_labels(row["name"], size, key or "no label", label))
@@ -188,10 +189,11 @@ def _ordered_rules(rules: Sequence[Row]) -> list[Row]:
 
 
 def _joined(rules: Sequence[Row]) -> list[Row]:
-    """Returns the rules, with the joint rule in place of the rules that it replaces.
+    """Returns the rules without `JOINED_RULES`; the joint rule is last. Changes the rules' ``replaces``.
 
     Raises:
-        ValueError: The table changes these rules differently, or a rule replaces only one of them.
+        ValueError: The table changes only one of the joined rules, or both differently; or a rule replaces
+            only one of them.
     """
     message = f"rules {' and '.join(JOINED_RULES)} are now one rule, {JOINT_RULE}"
     new_rows = [{**with_off_text(row), "name": JOINT_RULE} for row in rules if row["name"] in JOINED_RULES]
@@ -248,7 +250,10 @@ def _changing_rule(row: Row, packaged: Mapping[str, Row]) -> Iterator[Row]:
 
 
 def _new_text(document: Document, text: str, new: Mapping[str, Any]) -> str:
-    """Returns the new table as text, with the lines of every unchanged section from the old text."""
+    """Returns the new table as text, with the lines of every unchanged section from the old text.
+
+    If this text would be another table, the result has only the values, without the old comments.
+    """
     lines, old, result = text.splitlines(keepends=True), document.value, ""
     starts = [document.line_of((key,)) - 1 for key in old]
     tops = list(map(partial(_top, lines), starts))

@@ -15,26 +15,29 @@ from webhook.objects.tree import Json, Path, get, get_map
 from webhook.rows.table import Origin
 from webhook.rules.problems import Problem
 
-ROWS: Final[Mapping[str, AbstractSet[str]]] = {
+NAMED_SECTIONS: Final[Mapping[str, AbstractSet[str]]] = {
     "workloads": {"kinds", "groups"},
     "families": {"instanceTypes", "wholeNode", "shapes"},
     "rules": {"match", "reason"},
 }
 """The sections with named rows; for each section, the keys that a new row needs in addition to its name."""
 
-FAMILY_ROWS: Final[Mapping[str, AbstractSet[str]]] = {"units": {"nodes"}, "shapes": {"workers", "nodeConfig"}}
-"""The lists in a family; for each list, the keys that a new row needs in addition to its `KEY_OF_LIST`."""
+FAMILY_LISTS: Final[Mapping[str, AbstractSet[str]]] = {
+    "units": {"nodes"},
+    "shapes": {"workers", "nodeConfig"},
+}
+"""The lists in a family, each with the keys that a new row needs in addition to the key of `KEY_OF_LIST`."""
 
 MAP_SECTIONS = ("values", "candidates", "deviceCounts")
 
 FIRST_MATCH_KEYS: AbstractSet[str] = {"placer", "devices"}
-"""Keys of rules; the first rule that fires with such a key decides."""
+"""Keys of rules; the first rule that matches and has the key decides."""
 
 NAMELESS_SECTIONS: Final = {"policies": True, "guarantees": False}
 """Sections with rows that have no names; the value is true if rows of a later file come first."""
 
 
-class Row(dict[str, Any]):
+class DraftRow(dict[str, Any]):
     """The value of a row, and the places in files where the row is written.
 
     Attributes:
@@ -51,7 +54,8 @@ class Draft:
     """The content of a table, and the places of its parts in files.
 
     Attributes:
-        raw: The table, merged into the table of ``extends``. If the table is valid, each row is a `Row`.
+        raw: The table, merged into the table of ``extends``. After `concatenated` or `merged`, each row is a
+            `DraftRow`.
         files: The merged files; the last file has precedence.
     """
 
@@ -59,9 +63,9 @@ class Draft:
     files: tuple[Document, ...]
 
     @property
-    def named_rows(self) -> list[tuple[str, Row]]:
+    def named_rows(self) -> list[tuple[str, DraftRow]]:
         """The rows with names, each with the name of its list. Shapes come last."""
-        rows = [(section, row) for section in ROWS for row in self.raw[section]]
+        rows = [(section, row) for section in NAMED_SECTIONS for row in self.raw[section]]
         return rows + [("shapes", row) for family in self.raw["families"] for row in family["shapes"]]
 
     def problem(self, path: Path, message: str) -> Problem:
@@ -83,7 +87,7 @@ class Draft:
         """Returns the file that most probably causes a problem at a path, and the path in this file."""
         for end in range(len(path), 0, -1):  # the innermost row has the problem
             row, row_path = get(self.raw, path[:end]), path[end:]
-            if isinstance(row, Row):
+            if isinstance(row, DraftRow):
                 document, start = min(reversed(row.places), key=partial(_rank_place, row_path))
                 return document, start + row_path
         for end in range(min(len(path), 2), 0, -1):
@@ -94,7 +98,7 @@ class Draft:
 
 
 def _rank_place(row_path: Path, place: tuple[Document, Path]) -> tuple[bool, bool]:
-    """Returns a smaller value if the place of a row more probably causes a problem at a path in the row."""
+    """Returns the rank of a place of a row; the smallest most probably causes a problem at a path in it."""
     document, keys = place[0], get_map(place[0].value, place[1]).keys()
     is_unchanged = document.source.startswith("packaged ") or keys <= {"name", "mode"}
     return is_unchanged, not row_path or row_path[0] not in keys
@@ -116,24 +120,25 @@ def concatenated(files: Sequence[Document]) -> Draft:
     raw = {key: value for document in files for key, value in document.value.items()}
     rows = {
         section: [row for document in files for row in _rows(document, section)]
-        for section in (*ROWS, *NAMELESS_SECTIONS)
+        for section in (*NAMED_SECTIONS, *NAMELESS_SECTIONS)
     }
     return Draft(raw | {section: items for section, items in rows.items() if items}, tuple(files))
 
 
-def _rows(document: Document, *path: str | int) -> list[Row]:
+def _rows(document: Document, *path: str | int) -> list[DraftRow]:
     """Returns the rows of a list in a file. The lists in a family consist of rows, too."""
     rows = [
-        Row(row, [(document, (*path, index))]) for index, row in enumerate(get(document.value, path) or ())
+        DraftRow(row, [(document, (*path, index))])
+        for index, row in enumerate(get(document.value, path) or ())
     ]
     for index, row in enumerate(rows):
-        row |= {key: _rows(document, *path, index, key) for key in FAMILY_ROWS if key in row}
+        row |= {key: _rows(document, *path, index, key) for key in FAMILY_LISTS if key in row}
     return rows
 
 
 def unknown_row_problems(base: Draft, file: Document) -> Iterator[Problem]:
     """Yields a problem for each row of a file that seems to change a row which the base does not have."""
-    for section, new_keys in ROWS.items():
+    for section, new_keys in NAMED_SECTIONS.items():
         yield from _unknown_rows(base.raw[section], _rows(file, section), "name", new_keys)
     families = {family["name"]: family for family in reversed(base.raw["families"])}
     for family in _rows(file, "families"):
@@ -141,11 +146,11 @@ def unknown_row_problems(base: Draft, file: Document) -> Iterator[Problem]:
         for section, key in KEY_OF_LIST.items():
             rows = family.get(section, [])
             base_rows = with_keys(base_family.get(section, ()), rows, key)
-            yield from _unknown_rows(base_rows, rows, key, FAMILY_ROWS[section])
+            yield from _unknown_rows(base_rows, rows, key, FAMILY_LISTS[section])
 
 
 def _unknown_rows(
-    base: Collection[Mapping[str, Any]], rows: Collection[Row], key: str, new_keys: AbstractSet[str]
+    base: Collection[Mapping[str, Any]], rows: Collection[DraftRow], key: str, new_keys: AbstractSet[str]
 ) -> Iterator[Problem]:
     names = {row[key] for row in base}
     for row in rows:
@@ -166,7 +171,7 @@ def merged(base: Draft, file: Document) -> Draft:
         raw["mode"] = file.value["mode"]
     for section in MAP_SECTIONS:
         raw[section] = {**base.raw.get(section, {}), **file.value.get(section, {})}
-    for section in ROWS:
+    for section in NAMED_SECTIONS:
         raw[section] = _merged_rows(base.raw[section], _rows(file, section))
     for section, newest_first in NAMELESS_SECTIONS.items():
         new, old = _rows(file, section), base.raw.get(section, [])
@@ -176,29 +181,31 @@ def merged(base: Draft, file: Document) -> Draft:
 
 
 def _merged_rows(
-    base: list[Row], rows: list[Row], key: str = "name", *, new_first: bool = False
-) -> list[Row]:
-    """Returns the base rows with the changes of rows with the same key, and the new rows before or after."""
+    base: list[DraftRow], rows: list[DraftRow], key: str = "name", *, new_first: bool = False
+) -> list[DraftRow]:
+    """Returns the base rows with the changes of rows with the same key, and the new rows.
+
+    New rows come after the base rows, except with ``new_first`` or one of `FIRST_MATCH_KEYS`.
+    """
     names = {row[key] for row in base}
-    changes = defaultdict[str, list[Row]](list)
-    new_rows: list[Row] = []
+    changes = defaultdict[str, list[DraftRow]](list)
+    new_rows: list[DraftRow] = []
     for row in rows:
         (changes[row[key]] if row[key] in names else new_rows).append(row)
     # A row with two changes becomes two rows with the same name, which lint reports.
     kept_rows = [new for row in base for new in [_changed(row, item) for item in changes[row[key]]] or [row]]
-    # If only the first row that matches is used, new rows come before the packaged rows.
     first_rows = [row for row in new_rows if new_first or FIRST_MATCH_KEYS & row.keys()]
     return first_rows + kept_rows + [row for row in new_rows if row not in first_rows]
 
 
-def _changed(row: Row, change: Row) -> Row:
-    """Returns a row with the keys of its change. The lists and the claims of both are merged."""
-    new = Row({**row, **change}, row.places + change.places)
+def _changed(row: DraftRow, change: DraftRow) -> DraftRow:
+    """Returns a row with the keys of its change. The lists and the claims of a family are merged."""
+    new = DraftRow({**row, **change}, row.places + change.places)
     for section, key in KEY_OF_LIST.items():
         if section in change:
             old_rows = row.get(section, [])
             pairs = zip(with_keys(old_rows, change[section], key), old_rows, strict=True)
-            base = [Row(value, old.places) for value, old in pairs]
+            base = [DraftRow(value, old.places) for value, old in pairs]
             new[section] = _merged_rows(base, change[section], key, new_first=True)
     if "claims" in change:
         new["claims"] = {**change["claims"], **row.get("claims", {}), **change["claims"]}

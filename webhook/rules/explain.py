@@ -7,14 +7,14 @@ from typing import Any, Final, NamedTuple
 from common.texts import did_you_mean, fold
 from webhook.documents import dump_yaml
 from webhook.objects.tree import Json
-from webhook.rules.draft import FAMILY_ROWS, ROWS
+from webhook.rules.draft import FAMILY_LISTS, NAMED_SECTIONS
 from webhook.rules.load import placement_draft
 from webhook.rules.schema import forms, published_schema
 
 TYPES: Final = {"string": "text", "integer": "whole number", "boolean": "true or false"}
 """Plain names of the types of JSON Schema."""
 
-KEYS_OF_NEW_ROWS: Final = {**ROWS, **FAMILY_ROWS}
+KEYS_OF_NEW_ROWS: Final = {**NAMED_SECTIONS, **FAMILY_LISTS}
 """The keys that a new row needs, by the name of the row's list."""
 
 LONGEST_EXAMPLE: Final = 100
@@ -48,7 +48,8 @@ def explain_key(path: str = "") -> str:
     """Returns the explanation of a key and of the keys in its value; without a path, of the top-level keys.
 
     Raises:
-        LookupError: No key, or more than one key, has this path. The message names the keys.
+        LookupError: No key has this path, and not exactly one path ends in it. The message names the keys
+            with such paths, or a similar key.
     """
     keys = keys_by_path()
     matches = [path] if path in keys else [key_path for key_path in keys if key_path.endswith(f".{path}")]

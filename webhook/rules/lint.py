@@ -18,7 +18,7 @@ from webhook.rows.shapes import Shape
 from webhook.rows.table import Rule, Table
 from webhook.rows.workloads import BY_DEVICES, LEAST, MIN, WORKER, Workload
 from webhook.rules import messages
-from webhook.rules.draft import ROWS
+from webhook.rules.draft import NAMED_SECTIONS
 from webhook.rules.lint_policies import guarantee_problems, policy_problems
 from webhook.rules.lint_rules import rule_problems, supported_configs
 from webhook.rules.problems import PathMessages
@@ -28,6 +28,8 @@ PLACEHOLDERS_OF_SHAPES = frozenset(OF_JOB) - {
     "job.peers",
     "job.groupLabels",
     "job.place",
+    "job.clusterLabels",
+    "job.contradiction",
     *OF_ANNOTATIONS,
 }
 """The placeholders that messages of shapes can contain: every job with a shape has values for them."""
@@ -37,7 +39,10 @@ MOST_SIZES = 5
 
 
 def problems_of(table: Table) -> PathMessages:
-    """Yields every problem of a table in which the placeholders of values are not replaced yet."""
+    """Yields the problems of a table in which the placeholders of values are not replaced yet.
+
+    If workloads have problems, shapes and rules are not checked.
+    """
     yield from _duplicates(table)
     yield from _families(table)
     workload_problems = list(_workloads(table))
@@ -74,7 +79,7 @@ def _doubtful_rule(rule: Rule, path: Path) -> PathMessages:
 
 def _sharing_and_apart(family: Family, path: Path) -> PathMessages:
     """Yields notes on shapes that share units, or pin workers to nodes, unlike other shapes of the family."""
-    sharing_shapes = [shape for shape in family.shapes if family.unit(shape) and shape.apart != "required"]
+    sharing_shapes = [shape for shape in family.shapes if family.unit_of(shape) and shape.apart != "required"]
     is_apart = any(shape.apart == "required" for shape in family.shapes)
     for index, shape in enumerate(family.shapes if sharing_shapes else ()):
         if shape.deny:
@@ -84,7 +89,9 @@ def _sharing_and_apart(family: Family, path: Path) -> PathMessages:
             yield (*path, "shapes", index), f"{reason}: write `apart: required` to share no unit"
         elif shape.node_config.maximum == 1 and not is_apart:
             other = sharing_shapes[0]
-            reason = f"pins workers to nodes, and a job of shape {other.name} on the same unit may take them"
+            reason = (
+                f"pins workers to nodes, and a job of shape {other.name} in the unit can take these nodes"
+            )
             way_out = f"use a range such as 1 to {other.node_config.maximum}"
             yield (*path, "shapes", index, "nodeConfig"), f"{reason}; {way_out}"
 
@@ -96,14 +103,14 @@ def _doubtful_family(family: Family, path: Path) -> PathMessages:
     if sizes:
         text = ", ".join(map(str, sizes[:MOST_SIZES])) + (" and more" if len(sizes) > MOST_SIZES else "")
         way_out = "to deny them with your own message, add a shape with `workers: multiple of 1` and `deny`"
-        yield (*path, "shapes"), f"jobs with these numbers of workers fit no shape: {text}; {way_out}"
+        yield (*path, "shapes"), f"jobs with this many workers fit no shape: {text}; {way_out}"
     for name, amount in family.whole_node.items():
         if name.endswith("/gpu") and amount.at_least and amount.at_most == inf:
             yield (*path, "wholeNode", name), messages.no_maximum(amount.at_least)
 
 
 def _duplicates(table: Table) -> PathMessages:
-    sections: dict[Path, Any] = {(section,): getattr(table, section) for section in ROWS}
+    sections: dict[Path, Any] = {(section,): getattr(table, section) for section in NAMED_SECTIONS}
     sections |= {("families", at, "shapes"): row.shapes for at, row in enumerate(table.families)}
     for path, rows in sections.items():
         counts = Counter(row.name for row in rows)
@@ -190,12 +197,12 @@ def _groups(workload: Workload, path: Path) -> PathMessages:
         if group.role == WORKER and group.takes_nodes not in {True, BY_DEVICES}:
             yield (*group_path, "takesNodes"), messages.takes_nodes(WORKER)
         number = group.number
-        terms = (number, *number.plus) if number else ()
-        if any(len(term.sources) != 1 for term in terms):
+        summands = (number, *number.plus) if number else ()
+        if any(len(summand.sources) != 1 for summand in summands):
             yield (*group_path, "number"), messages.NOT_ONE_SOURCE
         if number and number.completion_mode and [*placeholders_in(number.completion_mode.default)]:
             yield (*group_path, "number", "completionMode", "default"), messages.NO_PLACEHOLDER
-        factors = [*(number.count if number else ()), *chain.from_iterable(term.times for term in terms)]
+        factors = [*(number.count if number else ()), *chain.from_iterable(row.times for row in summands)]
         for factor in (*group.replicas, *factors):
             if factor.path and factor.path.list_path not in {None, group.template.list_path}:
                 yield group_path, f"{factor.path} selects every element of a list, but `template` does not"
@@ -207,7 +214,7 @@ def _shapes(table: Table) -> PathMessages:
     for number, family in enumerate(table.families):
         for index, shape in enumerate(family.shapes):
             path: Path = ("families", number, "shapes", index)
-            unit = family.unit(shape)
+            unit = family.unit_of(shape)
             rows = (row for row in family.shapes[:index] if row.node_config == shape.node_config)
             if earlier := next((row.name for row in rows if row.workers.covers(shape.workers)), None):
                 reason = f"the earlier shape {earlier} with the same node config fits all these numbers"
@@ -239,9 +246,9 @@ def _sizes(shape: Shape, unit: Unit | None, path: Path) -> PathMessages:
 
 
 def _strictness(matched: set[tuple[str, str]], shape: Shape, family: Family, path: Path) -> PathMessages:
-    """Yields problems of `together` and `apart`; `matched` has the values of both that rules match."""
+    """Yields problems of `together` and `apart`; ``matched`` has the facts that rules match."""
     for key, value in (("together", shape.together), ("apart", shape.apart)):
-        if value != "none" and not family.unit(shape):
+        if value != "none" and not family.unit_of(shape):
             yield (*path, key), _no_unit(shape, family, key)
         elif value != "none" and (key, value) not in matched:
             yield (*path, key), f"has no effect, because no rule matches {key}: {value}; add such a rule"

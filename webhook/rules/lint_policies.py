@@ -69,7 +69,10 @@ def policy_notes(draft: Draft, table: Table, now: float) -> Iterator[Problem]:
 
 
 def _idle_rules(table: Table, modes: ModeSet) -> list[tuple[int, str]]:
-    """Returns the positions of rules that cannot fire, each with a note on the rules that it needs."""
+    """Returns the positions of enforced rules that need only rules that are off or in shadow, with notes.
+
+    Leaves out rules for which only packaged files set the modes of the needed rules.
+    """
     rule_modes, idle_rules = dict(modes.rules), list[tuple[int, str]]()
     for index, rule in enumerate(table.rules if modes.table is Mode.ENFORCE else ()):
         if (
@@ -79,7 +82,7 @@ def _idle_rules(table: Table, modes: ModeSet) -> list[tuple[int, str]]:
         ):
             states = {Mode.SHADOW: "in shadow", Mode.OFF: "off"}
             reasons = ", and ".join(f"{name}, which is {states[rule_modes[name]]}" for name in rule.needs)
-            origins = [table.origin(name, "mode") for name in rule.needs]
+            origins = [table.find_origin(name, "mode") for name in rule.needs]
             if not all(origin and origin.file.startswith("packaged ") for origin in origins):
                 idle_rules.append((index, f"rule {rule.name} does nothing: it needs {reasons}"))
             rule_modes[rule.name] = Mode.OFF
@@ -87,7 +90,7 @@ def _idle_rules(table: Table, modes: ModeSet) -> list[tuple[int, str]]:
 
 
 def _hides(earlier: Policy, later: Policy) -> bool:
-    """Returns whether the earlier policy applies to all objects of the later policy, and ends no earlier."""
+    """Returns whether the earlier row applies to all objects of the later row, and does not end before it."""
     globs, later_globs = earlier.namespaces, later.namespaces
     if any(text.startswith("!") for text in (*globs, *later_globs)):
         is_covered = set(globs) in (set(), set(later_globs))

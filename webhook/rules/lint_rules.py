@@ -28,7 +28,7 @@ from webhook.rows.placeholders import (
     substitute,
 )
 from webhook.rows.policies import Mode
-from webhook.rows.shapes import NODE_CONFIG, NumberSet, Shape
+from webhook.rows.shapes import NODE_CONFIG_VARIABLE, NumberSet, Shape
 from webhook.rows.table import Rule, Table
 from webhook.rows.workloads import ANY, Workload
 from webhook.rules import messages
@@ -39,7 +39,7 @@ NODE_CONFIGS: Final = ("1", "2", "4")
 
 
 def rule_problems(table: Table) -> PathMessages:
-    """Yields every problem of a table's rules."""
+    """Yields every problem of a table's rules, and of the node configs that their init script refuses."""
     rows = RowIndex(table)
     for index, rule in enumerate(table.rules):
         path: Path = ("rules", index)
@@ -53,14 +53,16 @@ def rule_problems(table: Table) -> PathMessages:
 def unsupported_configs(table: Table) -> Iterator[tuple[Path, str, bool]]:
     """Yields path and message for shapes whose node config the init script of a rule does not support.
 
-    The last value is true if the shape has units of AWS. Only these shapes prevent loading: converted tables
-    of 0.2.0 may have other such shapes.
+    The last value is true if the shape has units of AWS or no units. Only these shapes prevent loading:
+    converted tables of 0.2.0 can have such shapes with other units.
     """
-    script_rules = [row for row in table.rules if row.mode is not Mode.OFF and NODE_CONFIG in str(row.add)]
+    script_rules = [
+        row for row in table.rules if row.mode is not Mode.OFF and NODE_CONFIG_VARIABLE in str(row.add)
+    ]
     for number, family in enumerate(table.families):
         for index, shape in enumerate(family.shapes if family in table.enabled_families else ()):
             name = next((rule.name for rule in script_rules if rule.match.allows(family, shape)), None)
-            unit, config = family.unit(shape), shape.node_config
+            unit, config = family.unit_of(shape), shape.node_config
             if name and config and str(config) not in NODE_CONFIGS:
                 path: Path = ("families", number, "shapes", index, "nodeConfig")
                 reason = f"the init script of rule {name} does not support node config {config}"
@@ -90,12 +92,12 @@ class RowIndex:
         self.positions = {row.name: index for index, row in enumerate(table.rules)}
         self.names_in_unless = frozenset(name for row in table.rules for name in row.unless)
 
-    def workloads(self, rule: Rule) -> list[Workload]:
+    def workloads_of(self, rule: Rule) -> list[Workload]:
         """Returns the workloads that a rule matches."""
         return [row for row in self.table.workloads if rule.match.is_for(row)]
 
-    def shapes(self, rule: Rule) -> list[tuple[Family, Shape]]:
-        """Returns the shapes that a rule's match permits."""
+    def shapes_of(self, rule: Rule) -> list[tuple[Family, Shape]]:
+        """Returns the shapes that a rule's match permits, with their families that are on."""
         pairs = ((family, shape) for family in self.table.enabled_families for shape in family.shapes)
         return [(family, shape) for family, shape in pairs if rule.match.allows(family, shape)]
 
@@ -120,20 +122,20 @@ def _rule(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
     ]
     for name in unknown:
         yield (*match_path, "workload"), messages.unknown_workload(name, messages.join_names(known))
-    if not unknown and not rows.workloads(rule):
+    if not unknown and not rows.workloads_of(rule):
         match = replace(rule.match, role=ANY)
         roles = [role for row in rows.table.workloads if match.is_for(row) for role in row.roles]
         yield (*match_path, "role"), messages.no_group(rule.match.role, did_you_mean(rule.match.role, roles))
-    is_shapeless = not any(row.takes_nodes for row in rows.workloads(rule))
+    is_shapeless = not any(row.takes_nodes for row in rows.workloads_of(rule))
     shapes = [shape for family in rows.table.families for shape in family.shapes]
-    scope = Scope(rows.workloads(rule), rows.table.families, shapes, rows.table.device_counts)
+    scope = Scope(rows.workloads_of(rule), rows.table.families, shapes, rows.table.device_counts)
     for name, condition in rule.match.all_conditions.items():
         for inner_path, reason in condition.explain_unreachable(scope):
             yield (*match_path, to_camel(name), *inner_path), reason
-    if rule.match.shape and rows.shapes(rule) and not (rule.match.candidate or is_shapeless):
+    if rule.match.shape and rows.shapes_of(rule) and not (rule.match.candidate or is_shapeless):
         yield (*match_path, "candidate"), messages.NO_CANDIDATE
-    if rule.match.candidate is False and rows.workloads(rule) and is_shapeless:
-        kinds = messages.join_names(row.name for row in rows.workloads(rule))
+    if rule.match.candidate is False and rows.workloads_of(rule) and is_shapeless:
+        kinds = messages.join_names(row.name for row in rows.workloads_of(rule))
         yield (*match_path, "candidate"), messages.takes_no_nodes(kinds)
     yield from _references(rows, rule, path)
 
@@ -149,7 +151,7 @@ def _references(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
 def _placeholders(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
     """Yields problems of placeholders in the texts of a rule."""
     values = rows.table.values
-    workloads = rows.workloads(rule)
+    workloads = rows.workloads_of(rule)
     job_names = set(OF_JOB) if all(row.takes_nodes for row in workloads) else {"job.namespace"}
     rule_names = {
         *(OF_REQUEST if rule.match.unsupported_count else ()),
@@ -159,7 +161,7 @@ def _placeholders(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
         *SCRIPTS,
         *(f"value.{name}" for name in values),
     }
-    # If the kind of an object lacks the value of a placeholder, the rule is skipped with a reason.
+    # If only some workloads have the role or field, the rule is skipped for the others with a reason.
     for row in workloads:
         rule_names |= {f"{role}.{name}" for role in row.roles for name in (*OF_ROLE, *ROLE_MAPS)}
         rule_names |= {f"field.{name}" for name in row.fields}
@@ -182,8 +184,8 @@ def _placeholders(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
                 # `lint._strictness` reports a shape that needs a unit and has none.
                 shapes = [
                     row.name
-                    for family, row in rows.shapes(rule)
-                    if not family.unit(row) and row.together == row.apart == "none"
+                    for family, row in rows.shapes_of(rule)
+                    if not family.unit_of(row) and row.together == row.apart == "none"
                 ]
                 if shapes:
                     yield text_path, f"shape {shapes[0]} has no topologyKey: exclude it by `match.shape`"
@@ -206,7 +208,7 @@ def _is_label_known(rows: RowIndex, rule: Rule, key: str) -> bool:
     if key in rule.labels or (needed_rules and all(key in row.labels for row in needed_rules)):
         return True
     if matched_values == ("",):
-        return all(not str(group.template) for row in rows.workloads(rule) for group in row.groups)
+        return all(not str(group.template) for row in rows.workloads_of(rule) for group in row.groups)
     return matched_values is not None and "" not in matched_values
 
 

@@ -56,14 +56,14 @@ def installed_draft(path: FilePath | None = None, *, placement: bool = True) -> 
     Args:
         path: A file, as in the chart's value ``table``; or a directory with every file of an installation's
             ConfigMap, with or without the rows of whole-job admission. None stands for the packaged table.
-        placement: The chart's value ``placement``. A directory ignores it.
+        placement: The chart's value ``placement``. It has no effect if ``path`` is a directory.
     """
     base = packaged_draft(placement=has_placement(path, placement=placement))
     return draft_of(read_texts(path), str(path), base) if path else base
 
 
 def has_placement(path: FilePath | None, *, placement: bool) -> bool:
-    """Returns whether the base of a table has the rows of whole-job admission. A directory has its own."""
+    """Returns whether the base of a table has the rows of whole-job admission; false for a directory."""
     return placement and not (path and path.is_dir())
 
 
@@ -106,8 +106,9 @@ def draft_of(texts: Sequence[NamedText], source: str, base: Draft | None = None)
         base: The table for `extends: default`. None stands for the packaged table.
 
     Raises:
-        TableError: A text cannot be read or violates the schema. `build` finds the problems of the merged
-            rows.
+        TableError: A text cannot be read, violates the schema, changes an unknown row, or follows another
+            text and lacks `extends: default`. Or the texts are missing, too many or too long. `build`
+            finds the problems of the merged rows.
     """
     if reason := _explain_unreadable(texts):
         raise TableError([Problem(source, 1, "", reason)])
@@ -195,7 +196,7 @@ def _problems(draft: Draft) -> set[Problem]:
 
 
 def _with_values(table: Table) -> Table:
-    """Returns the table with its values in place of their placeholders. The placeholders of jobs remain."""
+    """Returns the table with its values and the init script in place of their placeholders."""
     # The placeholder of an empty value remains, so a rule that uses the value is skipped with a reason.
     texts = {f"value.{name}": text for name, text in table.values.items() if text}
     texts |= dict.fromkeys(SCRIPTS, initscript.text())

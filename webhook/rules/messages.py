@@ -30,8 +30,8 @@ VIOLATIONS: Final[Mapping[str, str]] = {
     "string_pattern_mismatch": "must be {form}, not {json}",
     "string_too_short": "must not be empty: write a value, or remove the key",
     "string_too_long": "must have at most {max_length} characters, not {json}",
-    "too_short": "must have {min_length} or more, not {json}",
-    "too_long": "must have {max_length} at most, not {json}",
+    "too_short": "must have {min_length} or more elements, not {json}",
+    "too_long": "must have at most {max_length} elements, not {json}",
     "greater_than_equal": "must be {ge} or more, not {json}",
     "less_than_equal": "must be {le} or less, not {json}",
     "value_error": "{error}",
@@ -59,7 +59,7 @@ FORMS: Final[Mapping[str, str]] = {
 """Descriptions of the schema's patterns. A pattern has the description of the first key that it contains."""
 
 JSON_TYPES: Final = {"int": "integer", "bool": "boolean", "list": "array", "tuple": "array"}
-"""The JSON Schema type of each pydantic type; every type that is not listed is an object."""
+"""The JSON Schema type of pydantic types with other names. A type that also `TYPES` lacks is an object."""
 
 TYPES: Final[Mapping[str, tuple[type | tuple[type, ...], str]]] = {
     "object": (dict, "a map (KEY: VALUE)"),
@@ -122,9 +122,9 @@ def unknown_placeholder(name: str, known: Iterable[str], hint: str = "") -> str:
 
 does_nothing: Final = "does nothing: add {}".format
 same_name: Final = "{!r} is the name of {} rows: rename one".format
-_STRADDLES: Final = "blocks of a larger job may straddle, and whole-job admission does not place it"
+_STRADDLES: Final = "blocks of a larger job can straddle, and whole-job admission does not place the job"
 NO_NUMBER: Final = f"has no `number`, so {_STRADDLES}: add `number`"
-NOT_ONE_SOURCE: Final = "each term needs exactly one of label, env and podName"
+NOT_ONE_SOURCE: Final = "each summand needs exactly one of label, env and podName"
 SEVERAL_GROUPS: Final = "is empty, so the object is a Pod, which has one group: remove the other groups"
 NO_PLACEHOLDER: Final = "cannot contain a placeholder: write the text itself"
 takes_nodes: Final = "{!r} is the role of pods that take nodes: use true or devices, or another role".format

@@ -31,7 +31,7 @@ class Problem:
 
 
 class TableError(ValueError):
-    """The error for a rule table that cannot be used; it has all problems, in the order of the lines."""
+    """The error for a rule table that cannot be used; it has all problems, by file and line."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(sorted(problems))

@@ -22,7 +22,7 @@ from webhook.objects.tree import Json, Path, get, shown
 from webhook.rows.conditions import Condition
 from webhook.rows.table import TableFile
 from webhook.rules import messages
-from webhook.rules.draft import ROWS
+from webhook.rules.draft import NAMED_SECTIONS
 from webhook.rules.problems import PathMessages
 
 
@@ -68,13 +68,16 @@ def read(raw: Json) -> TableFile:
 
 
 def _may_lack(path: Path, key: str) -> bool:
-    """Returns whether a table with `extends` may omit a key: a section, or a key of a row except its name."""
+    """Returns whether a table with `extends` may omit a key.
+
+    It may omit sections, keys of `candidates`, and keys of rows except the key that identifies a row.
+    """
     if not path:
         return key not in {"apiVersion", "kind"}
     section = str(path[-2]) if len(path) % 2 == 0 else ""
-    is_row = section in (KEY_OF_LIST if path[2:] else ROWS)
+    is_row = section in (KEY_OF_LIST if path[2:] else NAMED_SECTIONS)
     identifier = KEY_OF_LIST.get(section, "name")
-    return path == ("candidates",) or (path[0] in ROWS and is_row and key != identifier)
+    return path == ("candidates",) or (path[0] in NAMED_SECTIONS and is_row and key != identifier)
 
 
 def _explain_errors(raw: Json, violation: ValidationError) -> PathMessages:
@@ -195,7 +198,7 @@ def _check_scalar(node: Json, schema: Mapping[str, Any]) -> Iterator[str]:
 
 @cache
 def published_schema() -> dict[str, Any]:
-    """Returns the schema of tables as one document, for editors and other tools."""
+    """Returns the schema of tables as one document, for editors; it is cached, so do not change it."""
     table, pod = _adapter().json_schema(schema_generator=_DescribedSchema), pod_template()
     table["$defs"] |= pod["$defs"]
     table["$defs"]["Rule"]["properties"]["add"] |= {

@@ -19,11 +19,14 @@ HEAD = ("RULE", "MODE", "ROLE", "WHEN", "ADDS", "REASON", "FROM")
 
 
 def overview(table: Table, width: int = 0) -> str:
-    """Returns a line for each row of a table; a width other than 0 wraps the lines."""
+    """Returns a table's revision and mode, and a line for each shape, rule, policy and device count.
+
+    A width other than 0 wraps the lines.
+    """
     shapes: list[tuple[str, ...]] = [("SHAPE", "WORKERS", "NODE CONFIG", "TOGETHER", "APART", "TOPOLOGY KEY")]
     for family in table.enabled_families:
         for row in family.shapes:
-            unit, numbers = family.unit(row), (str(row.workers), str(row.node_config or "-"))
+            unit, numbers = family.unit_of(row), (str(row.workers), str(row.node_config or "-"))
             shapes.append((row.name, *numbers, row.together, row.apart, unit.label if unit else "-"))
     blocks = [f"revision {table.revision}, mode {table.mode}\n", _block(shapes, width)]
     for number, stage in enumerate(STAGES):
@@ -53,7 +56,7 @@ def rows_as_yaml(draft: Draft, name: str) -> str:
 
 
 def effects_of(rule: Rule) -> str:
-    """Returns what a rule does, in short: the paths in a pod template that it sets, or its other keys."""
+    """Returns what a rule does, in short: the paths that it sets, its keys for messages, and its placer."""
     messages = [key for key in ("warn", "deny", "unplaced") if getattr(rule, key)]
     placer = [f"placer {rule.placer}"] if rule.placer else []
     return ", ".join([*(_leaves(rule.add) if rule.add else ()), *messages, *placer]) or "-"

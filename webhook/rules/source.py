@@ -43,7 +43,7 @@ def table_of(texts: TableTexts) -> Table:
     return build(draft_of(texts.files, str(texts.path), packaged_draft(placement=texts.placement)))
 
 
-def load_error(_: Table, texts: TableTexts) -> str:
+def explain_table_error(_: Table, texts: TableTexts) -> str:
     """Returns why the texts define no valid table, or an empty text; `TableSource.work` calls it."""
     try:
         table_of(texts)
@@ -94,7 +94,7 @@ class TableSource:
         return self.watched.value[0]
 
     def refresh(self, load: Callable[[TableTexts], Table]) -> None:
-        """Loads changed files.
+        """Loads the files again if they changed.
 
         Args:
             load: Builds and checks the table. If it raises `UnusableError` or `OSError`, the old table stays

@@ -42,7 +42,7 @@ _Object = Annotated[Any, AfterValidator(_check_object)]
 
 JOB_VERDICTS: Final = (JobVerdict.PLACED, JobVerdict.NOT_PLACED)
 VERDICTS: Final = {"allowed": Verdict.ALLOWED, "warned": Verdict.WARNED, "denied": Verdict.DENIED}
-"""The words for an outcome that a case may expect, in addition to the kinds of outcome."""
+"""The words for an outcome that a case can expect, in addition to `JOB_VERDICTS` and `OutcomeKind`."""
 
 _Outcome = Annotated[
     str,
@@ -54,7 +54,7 @@ _Outcome = Annotated[
 
 @dataclass(frozen=True)
 class Expect(Row):
-    """The expected outcome. If a key is not set, any value is accepted."""
+    """The expected outcome. A key that is not set accepts any value, except the outcome ``no-workload``."""
 
     outcome: _Outcome | None = None
     shadow: OutcomeKind | None = None
@@ -75,7 +75,7 @@ class Settings(Row):
 
 @dataclass(frozen=True)
 class CaseRow(Row):
-    """A case in a file. The value of ``object`` is the object itself, or the path of its file."""
+    """A case in a file. ``object`` and ``old_object`` are the object itself, or the path of its file."""
 
     name: Annotated[str, Field(min_length=1)]
     object: _Object
@@ -118,7 +118,7 @@ def cases_of(texts: Mapping[str, bytes], folder: str) -> Sequence[Case]:
         folder: The name of the folder, for messages.
 
     Raises:
-        CasesError: There is no case, or a case is invalid.
+        CasesError: There is no case, a case or a file is invalid, or no case uses a file.
     """
     reader = _CaseReader(folder)
     for name, text in texts.items():
@@ -150,7 +150,7 @@ class _CaseReader:
         self.problems.append(Problem(f"{self.folder}/{name}", line, field_name(path), message))
 
     def map_of(self, name: str) -> dict[str, Json]:
-        """Returns the value of a file that has one map; an empty map for other files."""
+        """Returns the value of a file that has one map; an empty map for other files. Marks it as used."""
         documents = self.files.get(name, [])
         self.used_files.add(name)
         return get_map(documents[0].value, ()) if len(documents) == 1 else {}
@@ -190,7 +190,7 @@ class _CaseReader:
         return Case(row.name, source, row.expect, request, stored, snapshot, snapshot_file)
 
     def _object(self, name: str, path: Path, value: Json) -> Json:
-        """Returns the object of a value, which is the object or the path of its file."""
+        """Returns the value itself if it is an object, or else the object in the file that it names."""
         if isinstance(value, dict):
             return value
         file = posixpath.normpath(posixpath.join(posixpath.dirname(name), value))
@@ -205,7 +205,7 @@ class _CaseReader:
 
 
 def merged(node: Json, change: Json) -> Json:
-    """Returns a value with a JSON merge patch (RFC 7386): null removes a key, and lists are replaced."""
+    """Returns a value after a JSON merge patch (RFC 7386): null removes a key, and lists are replaced."""
     if not isinstance(change, dict):
         return change
     base = node if isinstance(node, dict) else {}

@@ -21,7 +21,7 @@ def comparable(value: Json) -> Json:
 
 
 def _without_records(value: Json) -> Json:
-    """Returns a value without records, and without maps that only have records."""
+    """Returns a value without records, and without maps and lists that have only records."""
     if isinstance(value, list):
         return [_without_records(item) for item in value]
     if not isinstance(value, dict):
@@ -33,7 +33,7 @@ def _without_records(value: Json) -> Json:
 
 
 def _outcome_words(table: Table, case: Case, outcome: Outcome) -> Iterator[str]:
-    """Yields every word that a case can use for the outcome."""
+    """Yields the words for the outcome. Computes that of `JOB_VERDICTS` only if the case uses one."""
     yield outcome.kind
     yield from (word for word, verdict in VERDICTS.items() if verdict is outcome.verdict)
     if case.expect.outcome in JOB_VERDICTS:

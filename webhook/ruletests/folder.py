@@ -13,7 +13,7 @@ from webhook.ruletests import messages
 
 
 def read_files(folder: Path) -> Mapping[str, bytes]:
-    """Returns the texts of YAML and JSON files in a folder and its subfolders, except hidden files.
+    """Returns the texts of YAML and JSON files below a folder, by relative path, without hidden paths.
 
     Raises:
         OSError: A file cannot be read, or a link leads out of the folder or to a folder.
@@ -32,7 +32,7 @@ def read_files(folder: Path) -> Mapping[str, bytes]:
 
 
 def write_snapshots(folder: Path, files: Mapping[str, Mapping[str, Json]]) -> None:
-    """Writes files of snapshots, by relative path. Each file is replaced as a whole, or unchanged.
+    """Writes files of snapshots, by relative path. Each file is replaced as a whole or, on error, unchanged.
 
     Raises:
         OSError: A file cannot be written. If a path is a link or hidden, no file is written.

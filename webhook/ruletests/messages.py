@@ -1,4 +1,4 @@
-"""The texts about unusable cases, except texts that only one place composes from its own values."""
+"""The texts about invalid cases, except texts that `cases.py` composes from its own values."""
 
 from typing import Final
 

@@ -51,7 +51,7 @@ def _result(table: Table, case: Case) -> Result:
 
 
 def new_snapshots(results: Iterable[Result]) -> Mapping[str, Mapping[str, Json]]:
-    """Returns new content of snapshot files, by path. A case with other differences keeps its snapshot."""
+    """Returns the changed snapshot files, by path. A case with other differences, too, keeps its snapshot."""
     paths = {result.case.snapshot_file for result in results if result.differences.keys() == {"snapshot"}}
     files: dict[str, dict[str, Json]] = {path: {} for path in sorted(paths)}
     for result in results:
@@ -63,7 +63,7 @@ def new_snapshots(results: Iterable[Result]) -> Mapping[str, Mapping[str, Json]]
 
 
 def unfired_rules(table: Table, results: Iterable[Result], base: Table | None) -> Sequence[str]:
-    """Returns the names of rules that fired in no case, except rules that are off or also in the base."""
+    """Returns the rules that fired in no case, except rules that are off, lack a value or are in the base."""
     fired = frozenset[str]().union(*(result.fired for result in results))
     base_rules = base.rules if base else ()
     active_rules = (rule for rule in table.rules if rule.mode is not Mode.OFF and not rule.missing_value)
@@ -71,7 +71,7 @@ def unfired_rules(table: Table, results: Iterable[Result], base: Table | None) -
 
 
 def as_text(results: Sequence[Result]) -> str:
-    """Returns the cases that failed, and the numbers of cases and failures."""
+    """Returns the cases that failed, and how many cases ran and failed."""
     failed = [result for result in results if result.differences]
     failures = [f"FAIL {result.case.source}: {printable(result.case.name)}\n{result}" for result in failed]
     return "".join(failures) + f"{len(results)} case{'s' * (len(results) > 1)}, {len(failed)} failed"

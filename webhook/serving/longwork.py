@@ -1,7 +1,7 @@
 """Does long work in another process, one call at a time, so that this process can answer other requests.
 
 The process belongs to a pool of the standard library and runs `webhook.serving.process`. The calls that wait
-are ordered by the time of their arrival plus a delay for their size, so a short call may overtake a long one.
+are ordered by the time of their arrival plus a delay for their size, so a short call can overtake a long one.
 """
 
 import os
@@ -42,8 +42,8 @@ class LongWork:
             source: The source of the table in use.
             log_config: The logging configuration of the process, for `logging.config.dictConfig`.
             memory: Maximum number of bytes by which the process grows.
-            seconds: Maximum time from a call to its result. For reviews, it must be less than
-                ``timeoutSeconds`` of the registrations, which is 5.
+            seconds: Maximum time from a call to its result. For reviews, it must be less than the 5 seconds
+                that are ``timeoutSeconds`` of the registrations.
         """
         self._source, self._log_config, self._memory, self._seconds = source, log_config, memory, seconds
         self._is_working = False

@@ -5,7 +5,8 @@ A connection has these steps. Each step except `serving` has one deadline, which
 * handshake, with TLS only; then idle, until the first byte of a request arrives;
 * request, until the whole body has arrived;
 * serving, while the application answers. In this step the connection cannot be closed;
-* response, until the peer has read it. The next step is idle again, or the connection is closed.
+* response, until it is sent. Then the connection is idle again, or the server ends it: the last step reads
+  and ignores data until the peer closes, too.
 
 If there are too many connections, the connection whose step began first is closed. Connections on which no
 response has been sent yet are closed before other connections. So a flood closes its own connections, and not
@@ -55,13 +56,14 @@ class Peer:
         listener: The listener that accepted the connection.
         step_start: The time at which the current step began, by ``time.monotonic()``.
         deadline: The time at which the current step must have ended.
-        is_idle: Whether no byte of a request has arrived yet.
+        is_idle: Whether no byte of the next request has arrived yet.
         is_receiving: Whether a request has begun to arrive and is not complete.
         is_serving: Whether the application is processing the request now.
         has_answered: Whether at least one response has been sent on the connection.
         has_peer_ended: Whether the peer has sent its last byte.
-        is_closing: Whether the server ends the connection. Its greenlet gets an error at its next wait, and
-            answers a late request with 408.
+        is_closing: Whether the server ends the connection. The connection's greenlet gets an error at
+            its next wait, and answers 408 if a request did not arrive in time.
+        greenlet: The greenlet that serves the connection.
         request: The request object of gunicorn; None until the head has arrived.
         held_bytes: The number of bytes in memory, first of the request, then of the response.
     """
@@ -97,7 +99,7 @@ class Peer:
     def secure(self, context: ssl.SSLContext) -> None:
         """Performs the TLS handshake; raises `OSError` if the peer has no TLS, disconnects or is too slow."""
         self._begin(self._limits.handshake_seconds)
-        self.is_idle = True  # a server that stops may close the connection, as if it were idle
+        self.is_idle = True  # so that a server that stops closes the connection
         self.sock = TlsSocket(self.sock, context, self._reads)
         self.sock.do_handshake()
         self.begin_idle()
@@ -120,7 +122,7 @@ class Peer:
         return data
 
     def begin_request(self) -> None:
-        """Begins to receive a request after its first bytes have arrived."""
+        """Begins the step in which a request arrives, if the connection is idle."""
         if self.is_idle:
             self._begin(self._limits.request_seconds)
             self.is_receiving = True
@@ -156,7 +158,7 @@ class Peer:
         self.sock.shutdown(how)
 
     def close(self) -> None:
-        """Sends the stored part of a response, and closes the connection after the peer has read it."""
+        """Sends the stored part of a response, gives the peer time to read the response, and then closes."""
         with suppress(OSError):
             if self._out:
                 self.flush()
@@ -171,7 +173,7 @@ class Peer:
         self.request = None
 
     def _drain(self) -> None:
-        """Reads data until the peer closes or a limit is reached; a reset could cut off the last response."""
+        """Reads data until the peer closes or a limit is reached. A reset could cut off the last response."""
         self._begin(self._limits.linger_seconds)
         self.sock.shutdown(socket.SHUT_WR)
         size = 0
@@ -199,18 +201,22 @@ class PeerSet:
         return len(self._all)
 
     def add(self, peer: Peer) -> None:
-        """Adds a connection. If there are too many, closes another one (see the module)."""
+        """Adds a connection. If there are too many, first closes an existing connection (see the module)."""
         if len(self._all) >= self.limits.connections:
             self._evict(lambda peer: (peer.has_answered, peer.step_start))
         self._all.add(peer)
 
     def discard(self, peer: Peer) -> None:
-        """Removes a closed connection."""
+        """Removes a connection and the bytes that it holds."""
         self._all.discard(peer)
         self.release(peer)
 
     def hold(self, peer: Peer, size: int) -> None:
-        """Counts bytes that a connection holds. If all hold too many, closes one (see the module)."""
+        """Counts bytes that a connection holds. If all hold too many, closes a connection (see the module).
+
+        Raises:
+            OSError: The closed connection is the connection of the current greenlet.
+        """
         peer.held_bytes += size
         self.held_bytes += size
         if self.held_bytes > self.limits.buffered:
@@ -224,7 +230,7 @@ class PeerSet:
         peer.held_bytes = 0
 
     def sweep(self) -> None:
-        """Closes the connections whose step has exceeded its deadline."""
+        """Ends the connections whose step has exceeded its deadline; a late request is answered with 408."""
         now = time.monotonic()
         for peer in [peer for peer in self._all if peer.deadline < now]:
             if peer.is_receiving:
@@ -240,13 +246,13 @@ class PeerSet:
             self._close(peer)
 
     def _evict(self, key: Callable[[Peer], Any]) -> None:
-        """Closes the connection with the smallest key, except those that the application is serving."""
+        """Closes the connection with the smallest key; connections in the step `serving` stay open."""
         peer = min((peer for peer in self._all if not peer.is_serving), key=key, default=None)
         if peer:
             self._close(peer)
 
     def _close(self, peer: Peer) -> None:
-        """Closes a connection without a response, at once or when its greenlet waits."""
+        """Closes a connection without a response: raises an error in its greenlet, now or when it waits."""
         self.discard(peer)
         peer.is_closing = True
         if peer.greenlet is getcurrent():

@@ -16,9 +16,12 @@ NICE = 10
 """The niceness of the process, so that the serving process has precedence on a single processor."""
 
 
-def begin(texts: TableTexts, memory: int, log: dict[str, Any]) -> None:
-    """Makes the process log like its parent, end with its parent, and grow by at most ``memory`` bytes."""
-    logging.config.dictConfig(log)
+def begin(texts: TableTexts, memory: int, log_config: dict[str, Any]) -> None:
+    """Loads the table, and makes the process log like its parent and end with its parent.
+
+    After that, the process grows by at most ``memory`` bytes.
+    """
+    logging.config.dictConfig(log_config)
     os.nice(NICE)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)  # this process ends when its parent ends

@@ -10,7 +10,7 @@ from webhook.serving.turns import ReadCounter
 _PIECE = 8 * 1024
 """Maximum number of bytes that OpenSSL handles in one call. It handles 300 key updates in 5 milliseconds."""
 _MOST_WITHOUT_DATA = 3 * _PIECE
-"""Maximum number of received bytes that contain no data; a record has at most 16 KiB and 256 bytes."""
+"""Maximum number of bytes without data in one `recv`; a record has at most 16 KiB and 256 bytes."""
 _RECORD = 16 * 1024
 _SMALL_PARTS = "too many small parts"
 
@@ -32,7 +32,7 @@ class TlsSocket:
         """Performs the handshake. With a key of the certificate program, a signature takes 0.2 milliseconds.
 
         Raises:
-            OSError: The peer does not speak TLS, disconnected, or sends small parts, which take 50 µs each.
+            OSError: The peer does not speak TLS, disconnected, or sent too many small parts (50 µs each).
         """
         while True:
             try:
@@ -46,10 +46,10 @@ class TlsSocket:
                 raise ssl.SSLEOFError(ssl.SSL_ERROR_EOF, "the peer disconnected during the handshake")
 
     def recv(self, size: int) -> bytes:
-        """Returns data of the peer as soon as data arrives, or no bytes if the peer disconnected.
+        """Returns data of the peer as soon as data arrives, or no bytes if the peer ended the connection.
 
         Raises:
-            OSError: The peer disconnected, violated TLS, or sends records without data or in small parts.
+            OSError: The connection broke, or the peer violated TLS or sent too many small or empty records.
         """
         overhead = 0
         while overhead <= _MOST_WITHOUT_DATA:
@@ -83,7 +83,7 @@ class TlsSocket:
             self._flush()
 
     def count_waiting_bytes(self) -> int:
-        """Returns the number of bytes that have arrived and are not read yet."""
+        """Returns the number of bytes that were read from the socket and that `recv` has not returned yet."""
         return self._in.pending + self._tls.pending()
 
     def _feed(self) -> int:

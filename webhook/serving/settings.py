@@ -44,14 +44,14 @@ class Limits:
         handshake_seconds: Maximum time from accepting a connection to the end of its TLS handshake. Go's
             client stops after 10 s.
         request_seconds: Maximum time from the first to the last byte of a request.
-        response_seconds: Maximum time in which the peer reads a response.
+        response_seconds: Maximum time in which a response is sent.
         idle_seconds: Maximum time for which an idle connection is open. It is longer than
             `API_SERVER_IDLE_SECONDS`, so that the API server closes first and never sends a request to a
             connection that is being closed.
-        linger_seconds: The time for which the server still reads from a connection that it closes, because a
-            reset could cut off the last response; and for which a stopping worker keeps idle connections
-            after the last request, because another request may arrive.
-        graceful_seconds: Maximum time for which a stopping worker waits for requests in progress.
+        linger_seconds: Maximum time for which the server still reads from a connection that it closes,
+            because a reset could cut off the last response; and the time for which a stopping worker keeps
+            idle connections after the last response, because another request may arrive.
+        graceful_seconds: Maximum time for which a stopping worker waits for its connections to end.
     """
 
     head: int = 16 * 1024

@@ -20,7 +20,7 @@ log = logging.getLogger("webhook.tls")
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class DatedContext:
     """The TLS context of a certificate and its key, and the validity of the certificate in UTC."""
 
     context: ssl.SSLContext
@@ -40,7 +40,7 @@ def new_context(certificate: Path, key: Path) -> ssl.SSLContext:
         key: The PEM file with the private key, not encrypted.
 
     Raises:
-        UnusableError: A file cannot be read, or the files do not match.
+        UnusableError: The files are not a certificate and its unencrypted key, or cannot be read.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -62,8 +62,8 @@ def _no_password() -> NoReturn:
 class TlsFiles:
     """Provides the TLS context of a certificate file and a key file, which may change.
 
-    The old context stays in use if the new files do not match, or if the old certificate is valid and the new
-    one is not. A connection uses either the old context or the new one.
+    The old context stays in use if the new files cannot be used, or if the old certificate is valid and the
+    new certificate is not. A connection uses either the old context or the new context.
 
     Attributes:
         certificate: The PEM file with the certificate and its chain.
@@ -75,9 +75,10 @@ class TlsFiles:
 
         Raises:
             UnusableError: The files are not usable.
+            OSError: The certificate file cannot be read.
         """
         self.certificate, self.key = certificate, key
-        self._pair: Pair | None = None
+        self._in_use: DatedContext | None = None
         name = f"TLS certificate {certificate}"
         self.watched = Watched(name, lambda: (certificate, key), self._load, log)
 
@@ -90,7 +91,7 @@ class TlsFiles:
         """Returns the time at which the certificate in use ends, in UTC."""
         return self.watched.value.expires
 
-    def _load(self) -> Pair:
+    def _load(self) -> DatedContext:
         pem = self.certificate.read_bytes()
         context = new_context(self.certificate, self.key)
         if self.certificate.read_bytes() != pem:  # otherwise the dates would be those of another certificate
@@ -99,14 +100,14 @@ class TlsFiles:
             leaf = x509.load_pem_x509_certificate(pem)
         except ValueError as error:
             raise UnusableError(f"{self.certificate} cannot be used: {error}") from error
-        new = Pair(context, leaf.not_valid_before_utc, leaf.not_valid_after_utc)
-        now, old = datetime.now(UTC), self._pair
+        new = DatedContext(context, leaf.not_valid_before_utc, leaf.not_valid_after_utc)
+        now, old = datetime.now(UTC), self._in_use
         if old and old.is_valid(now) and not new.is_valid(now):
             reason = f"is not valid before {stamp(new.begins)}"
             if new.expires <= now:
-                reason = f"has expired on {stamp(new.expires)}"
+                reason = f"expired on {stamp(new.expires)}"
             retry = new.begins if new.begins > now else old.expires
             message = f"{self.certificate} {reason}, and the certificate in use is valid"
             raise UnusableError(message, min(retry, old.expires).timestamp())
-        self._pair = new
+        self._in_use = new
         return new

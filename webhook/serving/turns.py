@@ -1,4 +1,4 @@
-"""Limits how long one peer is read before other peers have their turn, and how many small reads it has."""
+"""Limits how long one peer is read before other peers have their turn, and limits small reads."""
 
 import gevent
 
@@ -8,7 +8,7 @@ _TURN_READS = 16
 _LEAST_AVERAGE = 256
 """Minimum average size of a read, in bytes. Go's client writes records of 1 KiB or more, curl of 16 KiB."""
 _FREE_READS = 128
-"""Number of small reads that are permitted: a head typed by hand has fewer. All take as long as a review."""
+"""Permitted number of small reads: a head typed by hand has fewer. All together take as long as a review."""
 _RECORD_OVERHEAD = 27
 """Number of bytes in a TLS record that are not data: 22 to 29 with data, 27 or more in a key update."""
 

@@ -59,7 +59,7 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
     sockets: list[Any]
     wsgi: Any
     last_response_time: float
-    """The time of a stopping worker's last response, by ``time.monotonic()``."""
+    """The ``time.monotonic()`` of a stopping worker's last response; at first, of the stop."""
 
     def patch(self) -> None:
         """Replaces the listening sockets with sockets of gevent. The standard library is not patched."""
@@ -69,7 +69,7 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         ]
 
     def run(self) -> None:
-        """Serves until SIGTERM, then finishes the requests that have begun."""
+        """Serves until SIGTERM or the end of the parent, then finishes the requests that have begun."""
         self.peers, self.pipelined_lock = PeerSet(self.app.limits), BoundedSemaphore()
         self.apps: dict[Listener, WsgiApp] = self.wsgi
         self.wsgi = self._call
@@ -157,7 +157,7 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         return response
 
     def handle_error(self, req: Any, client: Peer, addr: Any, exc: BaseException) -> None:  # noqa: ANN401
-        """Sends an error response to a request that this server refuses, or whose application failed."""
+        """Logs and answers a request that this server refuses, or whose application failed."""
         status = status_of(exc)
         if status is _FAILED:
             self.log.error("%s failed", getattr(req, "uri", "a request"), exc_info=exc)
