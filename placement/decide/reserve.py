@@ -15,10 +15,6 @@ from placement.observe.model import Guarantee, Holders, JobKey, is_jobless
 # times (1.1 / 0.1, to the third power) as urgent as a job of a namespace with all nodes.
 LEAST_SHARE: Final = 0.1
 SHARE_POWER: Final = 3
-# If a job is much older than this age, its age matters more than the share. Otherwise, in a cluster with too
-# many jobs, large jobs of namespaces with many nodes would wait almost for ever.
-OLD_AGE: Final = timedelta(days=3)
-AGE_POWER: Final = 4
 # A younger job gets no reservation, unless it goes first. So if jobs arrive together, the jobs that fit start
 # first. This time is also added to each age, so that shares matter for new jobs, too.
 MIN_AGE: Final = timedelta(minutes=10)
@@ -45,12 +41,9 @@ class Shares:
         self.by_namespace = {name: count / max(node_count, 1) for name, count in counts.items()}
 
     def urgency(self, namespace: str, age: timedelta) -> float:
-        """Returns the urgency of a job. Larger values come first.
-
-        It is a · (1 + (a / `OLD_AGE`)⁴) / (the namespace's share + `LEAST_SHARE`)³, with a = age + `MIN_AGE`.
-        """
-        share, age = LEAST_SHARE + self.by_namespace.get(namespace, 0.0), max(age + MIN_AGE, timedelta())
-        return age.total_seconds() * (1 + (age / OLD_AGE) ** AGE_POWER) / share**SHARE_POWER
+        """Returns (age + `MIN_AGE`) / (the namespace's share + `LEAST_SHARE`)³. Larger values come first."""
+        share = LEAST_SHARE + self.by_namespace.get(namespace, 0.0)
+        return max(age + MIN_AGE, timedelta()).total_seconds() / share**SHARE_POWER
 
 
 class End(NamedTuple):

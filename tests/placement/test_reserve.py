@@ -241,7 +241,7 @@ def test_a_reservation_against_the_own_namespace_gives_no_position() -> None:
 def test_a_job_waits_longer_the_more_nodes_its_namespace_has() -> None:
     busy = [running(unit, HOUR, namespace="evil") for unit in (1, 2, 3)]
     mine = job("a", 4, age=20 * MINUTE)
-    for hours, first in ((85, "a"), (95, "evil/next")):
+    for hours, first in ((300, "a"), (310, "evil/next")):
         assert [*placed(ask(*busy, old("next", 4, age=hours * HOUR, **EVIL), mine))] == [first]
     # With as much as others it goes by age, and priority is before all.
     assert [
