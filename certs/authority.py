@@ -131,7 +131,7 @@ def is_authority(certificate: x509.Certificate) -> bool:
 
 
 def missing_names(leaf: x509.Certificate, wanted_names: Iterable[str]) -> list[str]:
-    """Returns the wanted DNS names and IP addresses that a leaf does not list. A wildcard matches nothing."""
+    """Returns the wanted names and addresses that a leaf does not list. A wildcard covers no other name."""
     names = _names_of(leaf)
     return [name for name in wanted_names if _general_name(name) not in names]
 

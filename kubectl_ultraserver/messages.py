@@ -268,22 +268,22 @@ def container_waits(reason: str, text: str, exit_code: object, ending_reason: ob
     return f"is waiting: {reason}: {text}".rstrip(": ") + ending
 
 
-# ---- `preview -f`: why the API server would store something else -------------------------------------------
+# ---- `preview -f`: why the API server would not store what the preview shows -------------------------------
 
 NOTHING: Final = "nothing"
 table_revision: Final = "the rule table, revision {}".format
 UNREADABLE_REGISTRATION: Final = "you may not read its registration (mutatingwebhookconfigurations)"
-NO_REGISTRATION: Final = f"no MutatingWebhookConfiguration is called {NAME}"
-SET_KINDS: Final = "set the value kinds, see docs/kinds.md"
-WAIT_FOR_TABLE: Final = "wait two minutes if the table was just changed; else kubectl ultraserver check"
-OTHER_WRITER: Final = "changed a field that the installation sets, or a policy did"
+NO_REGISTRATION: Final = f"no MutatingWebhookConfiguration has {NAME} in its name"
+SET_KINDS: Final = "add the kind to the chart's value kinds: see docs/kinds.md"
+WAIT_FOR_TABLE: Final = "wait two minutes if the table was just changed; or run kubectl ultraserver check"
+OTHER_WRITER: Final = "changed a field that the installation sets, or an admission policy did"
 ANOTHER_NAME: Final = "use another name, or see kubectl ultraserver why for the existing object"
-BY_CONDITION: Final = "a match condition excludes it"
-NO_ANSWER: Final = "it did not answer, and its failurePolicy is Ignore"
+BY_CONDITION: Final = "a match condition excludes the object"
+NO_ANSWER: Final = "the webhook did not answer, and its failurePolicy is Ignore"
 OTHER_TABLE: Final = "its replicas have another table"
 ASK_CHECK: Final = "run kubectl ultraserver check: do the webhook's replicas answer, and with which table?"
 other_tables: Final = "its replicas use table {}, the preview service table {}".format
-excluded: Final = "{} is excluded by its {}: label {}".format
+excluded: Final = "{} is excluded by the webhook's {}: label {}".format
 contrary_to_table: Final = "though the rule table would {} it".format
 did_nothing: Final = "did nothing, {}: {}".format
 is_not_called: Final = "is not called, {}: {}".format
@@ -294,7 +294,7 @@ not_served: Final = "it serves no {} of {}; is the CRD installed?".format
 
 
 def refused(why: str, *, ours: bool) -> str:
-    cause = ", because it uses another table than the preview service" if ours else ""
+    cause = ", because the webhook uses another table than the preview service" if ours else ""
     return f"refuses it{cause}: {why}"
 
 

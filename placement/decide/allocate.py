@@ -1,8 +1,8 @@
 """Finds a unit for each block of a job: the unit that has workers of the block already, or a free unit."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
-from datetime import timedelta
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Final
 
 from placement import messages
@@ -36,8 +36,8 @@ class UnplacedError(Exception):
 class Allocator:
     """Chooses units for jobs, one job after the other."""
 
-    def __init__(self, cluster: Cluster, doubtful: Collection[str]) -> None:
-        # ``doubtful`` has the names of nodes that an admitted job did not get. Their units are chosen last.
+    def __init__(self, cluster: Cluster, doubtful: Mapping[str, datetime]) -> None:
+        # ``doubtful`` has the nodes that an admitted job did not get, and when. Their units are chosen last.
         self._cluster, self._doubtful = cluster, doubtful
         self._rankings: dict[tuple[str, int, tuple[Demand, ...]], Ranking] = {}
         self._compared_conditions: Counter[str] = Counter()

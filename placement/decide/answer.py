@@ -36,7 +36,7 @@ class Answer:
     units: tuple[str, ...]  # the units that the job would get
     # The job's position in the queue, from 1; None if it would start, or cannot be admitted now.
     position: int | None
-    waiting: int  # the number of other jobs that wait, including jobs that start now
+    waiting: int  # the number of other jobs that waited before this decision
     start: datetime | None  # when the job may start; None if that is unknown
     exact: bool  # whether the start depends on time limits only, and on no assumption
     why: str  # why the job would wait; empty if it would start

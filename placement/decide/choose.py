@@ -8,8 +8,10 @@ from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from datetime import UTC, datetime
 from functools import cached_property
 from itertools import islice
+from typing import Final
 
 from contract.place import Place
 from placement.decide.cluster import Cluster
@@ -26,6 +28,9 @@ Entry = tuple[Rank, tuple[str, ...]]
 
 In this order, units of the same larger unit come together.
 """
+
+
+NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 
 class Ranking:
@@ -54,10 +59,13 @@ class Ranking:
         # The entries of the free units: by unit id, and the best first. `update` changes both.
         self._entries = {unit.id: self._entry(unit) for unit, cause in self.unit_states.values() if not cause}
         self._ranked = sorted(self._entries.values())
+        # A search may examine all units, so its result is stored: the maximum number of units that a job can
+        # have, by the guarantees of its namespace, the reservations against it, and the nodes that come last.
+        self._maximum: dict[tuple[object, ...], int] = {}
         # The value of `ending_units`; None if it must be computed again.
         self._ending_units: list[tuple[Unit, End, Sequence[JobKey]]] | None = None
 
-    def best_units(self, job: Job, count: int, doubtful_nodes: Collection[str]) -> list[Unit]:
+    def best_units(self, job: Job, count: int, doubtful_nodes: Mapping[str, datetime]) -> list[Unit]:
         """Returns the best ``count`` units for a job; an empty list if there are too few.
 
         Last come units with doubtful nodes (an admitted job did not get them), units that are reserved for a
@@ -68,21 +76,35 @@ class Ranking:
         reserved_nodes = cluster.reservations.nodes(reservations)
         allowances = cluster.allowances(job, reservations)
         last_nodes = cluster.reservations.nodes_of_other_teams(job).union(doubtful_nodes)
+        limits_key = cluster.guarantees.guarantees_of(job.key[0]), reservations, last_nodes
+        if self._maximum.get(limits_key, count) < count:
+            return []
         best: list[Unit] = []
         last: list[Unit] = []
-        is_unclear = cluster.repelling.is_unclear
+        repelled_count, has_unclear = 0, False
         for _, (*_, unit_id) in self._ranked:
             unit = self.units[unit_id]
-            if not reserved_nodes.isdisjoint(unit.names) or cluster.why_repelled(unit.nodes, job):
+            if not reserved_nodes.isdisjoint(unit.names):
                 continue
-            if not unit.names.isdisjoint(last_nodes) or is_unclear(unit.nodes, job.key[0]):
+            if cluster.why_repelled(unit.nodes, job):
+                repelled_count += 1
+                continue
+            is_unclear = cluster.repelling.is_unclear(unit.nodes, job.key[0])
+            if is_unclear or not unit.names.isdisjoint(last_nodes):
+                has_unclear = has_unclear or is_unclear
                 last.append(unit)
             elif try_take(allowances, unit):
                 best.append(unit)
                 if len(best) == count:
                     return best
+        # The unit of the latest failure comes last of all, so that a job does not fail there again and again.
+        last.sort(key=lambda unit: max(doubtful_nodes.get(name, NEVER) for name in unit.names))
         units = best + list(islice((unit for unit in last if try_take(allowances, unit)), count - len(best)))
-        return units if len(units) == count else []
+        if len(units) == count:
+            return units
+        if not has_unclear:  # otherwise, the units that come last differ between namespaces
+            self._maximum[limits_key] = len(units) + repelled_count
+        return []
 
     @cached_property
     def unusable_units(self) -> Mapping[str, Cause]:
@@ -108,6 +130,7 @@ class Ranking:
     def update(self, nodes: Collection[Node]) -> None:
         """Examines the units on the UltraServers of these nodes again, after a job has got the nodes."""
         self._ending_units = None
+        self._maximum.clear()
         for server in {self._largest_unit_id(node) for node in nodes}:
             for unit in self._units_by_server[server].values():
                 cause = self.why_not_free(unit)
@@ -123,7 +146,8 @@ class Ranking:
         """The units by the largest units that contain them, and by id."""
         by_server: defaultdict[str, dict[str, Unit]] = defaultdict(dict)
         for unit in self.units.values():
-            for node in unit.nodes:
+            # Also nodes that do not suit the pods: their holders can keep a job off the whole unit.
+            for node in self._cluster.topology.whole_unit(self.place.unit, unit).nodes:
                 by_server[self._largest_unit_id(node)][unit.id] = unit
         return by_server
 

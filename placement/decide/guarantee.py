@@ -6,6 +6,7 @@ free unit only if enough units stay free for all teams to which units are owed. 
 guarantee: a new guarantee is met when jobs end.
 """
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
@@ -244,9 +245,12 @@ class Guarantees:
                 self._healthy_units[label], self._teams[label] = frozenset(healthy), {}
                 for unit in units.values():
                     self._find_team(label, unit)
-            free = [units[unit_id] for unit_id, team in self._teams[label].items() if team is None]
+            units_of_team: defaultdict[Guarantee | None, list[Unit]] = defaultdict(list)
+            for unit_id, team in self._teams[label].items():
+                units_of_team[team].append(units[unit_id])
+            free = units_of_team[None]
             free_nodes = {name: unit.id for unit in free for name in unit.names}
-            uses = tuple(self._use_of(row) for row in self._rows if row.unit == label)
+            uses = tuple(self._use_of(row, units_of_team[row]) for row in self._rows if row.unit == label)
             self._counts_by_label[label] = UnitCounts(free_nodes, len(free), uses)
         return self._counts_by_label[label]
 
@@ -261,10 +265,9 @@ class Guarantees:
         elif len(guarantees) == 1 and (team := guarantees.pop()):
             self._teams[label][unit.id] = team
 
-    def _use_of(self, row: Guarantee) -> Use:
+    def _use_of(self, row: Guarantee, team_units: list[Unit]) -> Use:
         """Returns the use of a guarantee: healthy units first, then units with more nodes in use."""
-        units, healthy = self._topology.units_of_label(row.unit), self._healthy_units[row.unit]
-        team_units = [units[unit_id] for unit_id, team in self._teams[row.unit].items() if team is row]
+        healthy = self._healthy_units[row.unit]
         team_units.sort(
             key=lambda unit: (unit.id not in healthy, -len(unit.names & self._holders.keys()), unit.id)
         )

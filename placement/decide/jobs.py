@@ -128,7 +128,7 @@ class Job:
     @cached_property
     def place(self) -> Place:
         """The annotation of the first worker, which must exist. All have its layout if `mismatch` is None."""
-        return next(member.place for member in self.workers if member.place)
+        return [member.place for member in self.workers if member.place][0]  # noqa: RUF015 - an IndexError
 
     @cached_property
     def blocks(self) -> Mapping[int, tuple[Member, ...]]:

@@ -41,8 +41,8 @@ table](rule-table.md) explains how to change it. `ultraserver-webhook rules show
 group. `pod`: the rule changes each Pod when it is created, not the template |
 | *when* | conditions, which [Match](#match) and [Shape](#shape) explain. Other names are labels, \
 annotations and fields of the [workload](#workload). `fault` is a mistake that [Match](#match) lists. \
-`unless` and `with` name earlier rules. `\\|` means *or*. *Off, on with* names the chart's value that \
-switches the rule on |
+`unless` and `with` name earlier rules. `\\|` means *or*; each value after a `!` is excluded. *Off, on with* \
+names the chart's value that switches the rule on |
 | *adds* | paths in the pod template, or an effect: `warn` or `deny` (with a message), `unplaced` (no node \
 can run the workers), `placer X` (X chooses the nodes). Empty: the rule only prevents rules that name it \
 after `unless` |

@@ -101,6 +101,17 @@ def instance_types(size: int) -> Any:
     return put(job, (*WORKER, "spec", "containers"), [container])
 
 
+def claims_and_terms(size: int) -> Any:
+    """Returns claims of unknown templates, and terms each of which asks whether the claims are a node."""
+    number = size // 130
+    own_type = {"node.kubernetes.io/instance-type": "trn2u.48xlarge"}
+    term = {"labelSelector": {}, "topologyKey": "kubernetes.io/hostname"}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": [term] * number}
+    claims = [{"name": f"c{k}", "resourceClaimTemplateName": f"t{k}"} for k in range(number)]
+    spec = {"nodeSelector": own_type, "resourceClaims": claims, "affinity": {"podAffinity": required}}
+    return mpijob(4, resource=None, worker_spec=spec)
+
+
 def empty_expressions(size: int) -> Any:
     """Returns a PyTorchJob with two templates that take nodes, and a term of empty expressions."""
     whole = {"name": "pytorch", "resources": {"limits": {"aws.amazon.com/neuron": 16}}}
@@ -180,6 +191,7 @@ GENERATORS: dict[str, Callable[[int], Any]] = {
     "a volume that differs in many keys": lambda n: mpijob(
         4, launcher_spec={"volumes": [{"name": "ultraserver-init", **{f"k{k}": 1 for k in range(n // 10)}}]}
     ),
+    "claims and terms": claims_and_terms,
     "many managed fields": managed,
     "many annotations": lambda n: put(
         mpijob(4), (*WORKER, "metadata", "annotations"), {f"a{k}": "" for k in range(n // 12)}

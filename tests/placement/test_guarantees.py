@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from contract.keys import HOSTNAME, SERVER_2, SERVER_4
+from placement.decide import choose
 from placement.decide.guarantee import Guarantees
 from placement.decide.plan import Decision, Memory, Tuning
 from placement.decide.topology import Topology
@@ -53,6 +54,18 @@ def test_another_team_gets_only_what_is_beyond_the_guarantee_and_learns_why_it_w
     assert list(placed(decision)) == ["first"]
     assert "us-02: kept free for vision-* by a guarantee" in waiting(decision)["second"]
     assert [each.reason for each in decision.waiting] == [Reason.GUARANTEE]
+
+
+def test_jobs_that_a_guarantee_excludes_do_not_each_examine_all_units(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Protects the time of a decision from a tenant who creates many jobs beyond another team's guarantee."""
+    examined: list[str] = []
+    monkeypatch.setattr(choose, "try_take", lambda _, unit: examined.append(unit.id))
+    nodes = servers(30)
+    jobs = [job(f"j{number}", 4, age=MINUTE) for number in range(40)]
+    assert not placed(ask(*jobs, nodes=nodes, guarantees=(Guarantee(("vision-*",), SERVER_4, 30),)))
+    assert len(examined) <= 2 * 30
 
 
 def test_the_team_gets_its_units_although_another_job_has_the_reservation() -> None:

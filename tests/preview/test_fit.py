@@ -275,6 +275,6 @@ def test_without_time_for_the_forecast_the_start_is_not_known() -> None:
 
 def test_failures_of_its_namespace_are_no_failures_of_the_job_that_is_asked_about() -> None:
     own = [replace(pod, job="x y", created=NOW) for pod in job("mine", 4)]
-    failed = Failure(3, NOW, frozenset())
+    failed = Failure(3, NOW)
     memory = Memory(failures={("team", "team.mine"): failed}, failed_namespaces={"team": NOW})
     assert answer_for(scene_of(memory=memory), own).fits

@@ -51,7 +51,7 @@ def _decide_by_content(job: Job, groups: Sequence[Group]) -> tuple[bool, str]:
     hint = f"; {keys.INJECT} opts it in"
     if reason := _explain_elsewhere(job, groups):
         return False, reason + hint
-    if need := next(filter(None, [group.node_reason_of(job.family) for group in groups]), None):
+    if need := next(filter(None, [group.node_reason for group in groups]), None):
         return True, f"its workers {need}"
     selects_type = any(group.selects_type_of(job.family) for group in groups)
     if resource := next(filter(None, [group.requested_resource for group in groups]), None):

@@ -173,6 +173,11 @@ class Group:
                     return field_name((*path, "resources", part, name)), amounts[name]
         return field_name((*self.path, "spec", "resources")), None
 
+    @cached_property
+    def node_reason(self) -> str | None:
+        """The result of `node_reason_of` for the group's family."""
+        return self.node_reason_of(self.family)
+
     def node_reason_of(self, family: Family) -> str | None:
         """Returns why a pod takes a whole node of a family, by its requests or claims; None if it does not.
 

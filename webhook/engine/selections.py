@@ -47,7 +47,7 @@ def find_contradictions(job: Job, shape: JobShape, label_value: str) -> Iterator
         if not {"affinity", "nodeSelector", "topologySpreadConstraints"}.isdisjoint(group.spec):
             selection = group.selection
             # For each label, how many different values it must have on all nodes of the pods together.
-            counts = {keys.HOSTNAME: group.replicas} if group.node_reason_of(job.family) else {}
+            counts = {keys.HOSTNAME: group.replicas} if group.node_reason else {}
             if shape.topology_key:
                 counts[shape.topology_key] = -(-group.replicas // shape.node_config)
             selected_labels = {key: () for key in counts if key in selection.selector}
@@ -97,7 +97,7 @@ def _find_contradicting_terms(job: Job, group: Group, shape: JobShape, label_val
         is_wider = kind == "podAntiAffinity" and size > 1 and matches(key, _ZONES)
         if is_contradiction[kind] and (is_wider or key == shape.topology_key):
             yield f"because of {field}, {size} workers cannot have one {shape.topology_key} to themselves"
-        elif selects_workers and is_on_one_node and group.node_reason_of(job.family) and job.nodes > 1:
+        elif selects_workers and is_on_one_node and group.node_reason and job.nodes > 1:
             yield f"each of its workers needs a whole node, but because of {field} they must share a node"
 
 

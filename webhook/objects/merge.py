@@ -133,7 +133,7 @@ class Merge:
                         self._store_path(path, item)
                 continue
             if self.before and index > self._insertion_index(result):
-                names = " or ".join(self.before)
+                names = " and ".join(self.before)
                 self.obstacles.append(
                     f"move {item['name']!r} before {names} in {field_name(self.root + path)}"
                 )

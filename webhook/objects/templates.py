@@ -131,16 +131,23 @@ def matches(text: str, patterns: tuple[str, ...]) -> bool:
 
 
 def _matches(text: str, patterns: tuple[str, ...]) -> bool:
-    included = [pattern for pattern in patterns if not pattern.startswith("!")]
-    excluded = tuple(pattern[1:] for pattern in patterns if pattern.startswith("!"))
+    included, globs, excluded = _split_patterns(patterns)
     if excluded and matches(text, excluded):
         return False
-    if text in included or any(fnmatchcase(text, pattern) for pattern in included if is_glob(pattern)):
+    if text in included or any(fnmatchcase(text, glob) for glob in globs):
         return True
     return bool(excluded) and not included
 
 
 _cached_matches: Final = lru_cache(maxsize=4096)(_matches)
+
+
+@lru_cache(maxsize=4096)
+def _split_patterns(patterns: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...], tuple[str, ...]]:
+    """Returns the patterns without ``!``, the globs among them, and the patterns that follow a ``!``."""
+    included = [text for text in patterns if not text.startswith("!")]
+    globs = tuple(filter(is_glob, included))
+    return frozenset(included), globs, tuple(text[1:] for text in patterns if text.startswith("!"))
 
 
 def _any_matches(values: list[Json], patterns: tuple[str, ...]) -> bool:

@@ -11,7 +11,6 @@ from webhook.documents import Document, DocumentError, dump_yaml, read_documents
 from webhook.objects.templates import matches
 from webhook.rules import messages
 from webhook.rules.convert_rows import RefusedError, Row, converted_rows, errors_at, list_of, rule, workload
-from webhook.rules.draft import with_off_text
 from webhook.rules.load import NamedText, default_draft, document_of
 from webhook.rules.problems import Problem, TableError
 from webhook.rules.schema import OLD_VERSION, VERSION
@@ -101,7 +100,7 @@ def _sections(old: Row) -> Iterator[tuple[str, Any]]:
             rows = converted_rows(key, value, rule)
             rows = _changing_rules(rows) if "extends" in old else _ordered_rules(rows)
             # An `off` without quotes keeps its form only if the section is unchanged.
-            yield key, value if rows == value else with_off_text(rows)
+            yield key, value if rows == value else [*map(_with_mode_text, rows)]
         elif key == "workloads":
             if "extends" in old and any(row["name"] == INDEXED_JOB for row in value):
                 raise ValueError(f"workload {INDEXED_JOB} is now a part of {JOB}: rename the row to {JOB}")
@@ -188,6 +187,11 @@ def _ordered_rules(rules: Sequence[Row]) -> list[Row]:
     return ordered
 
 
+def _with_mode_text(row: Row) -> Row:
+    """Returns a row with the text ``off`` as its mode if the mode is false, as YAML reads ``off``."""
+    return row | {"mode": "off"} if row.get("mode") is False else row
+
+
 def _joined(rules: Sequence[Row]) -> list[Row]:
     """Returns the rules without `JOINED_RULES`; the joint rule is last. Changes the rules' ``replaces``.
 
@@ -196,7 +200,7 @@ def _joined(rules: Sequence[Row]) -> list[Row]:
             only one of them.
     """
     message = f"rules {' and '.join(JOINED_RULES)} are now one rule, {JOINT_RULE}"
-    new_rows = [{**with_off_text(row), "name": JOINT_RULE} for row in rules if row["name"] in JOINED_RULES]
+    new_rows = [{**_with_mode_text(row), "name": JOINT_RULE} for row in rules if row["name"] in JOINED_RULES]
     if new_rows and new_rows != [new_rows[0]] * len(JOINED_RULES):
         raise ValueError(f"{message}: change both in the same way")
     for row in rules:

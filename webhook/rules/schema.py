@@ -217,7 +217,7 @@ def published_schema() -> dict[str, Any]:
 
 
 def _split_requirements(row: dict[str, Any], table: dict[str, Any], path: Path = ()) -> dict[str, Any]:
-    """Removes the requirements that only tables without `extends` must meet; returns them as a schema."""
+    """Removes what tables with `extends` need not meet; returns all earlier requirements as a schema."""
     rows: dict[str, Any] = {}
     for name, value in row["properties"].items():
         item = value.get("items", value)

@@ -124,10 +124,10 @@ def test_a_server_that_agrees_with_the_table_needs_no_explanation(live: Live) ->
 
 OURS = "mpijobs.ultraserver-webhook.io"
 WOULD = "though the rule table would change it"
-SELECTED = f"its namespaceSelector: label {keys.INJECT} is disabled, not NotIn disabled, false"
+SELECTED = f"the webhook's namespaceSelector: label {keys.INJECT} is disabled, not NotIn disabled, false"
 CONDITION = "blue: object.metadata.name == 'blue'"
-EXCLUDED = "a match condition excludes it"
-SILENT = "it did not answer, and its failurePolicy is Ignore; or its replicas have another table"
+EXCLUDED = "a match condition excludes the object"
+SILENT = "the webhook did not answer, and its failurePolicy is Ignore; or its replicas have another table"
 TYPES = '"ml.trn2u.48xlarge", not "trn2u.48xlarge"'
 CANNOT = 'MPIJob in version "v2beta1" cannot be handled as a MPIJob'
 FAILED = 'Internal error occurred: failed calling webhook "closed.hooks.example": failed to call webhook: '
@@ -146,7 +146,7 @@ CASES: Mapping[str, tuple[Object, str]] = {
     "other": (
         mpijob(4),
         (
-            "other.hooks.example: changed a field that the installation sets, or a policy did "
+            "other.hooks.example: changed a field that the installation sets, or an admission policy did "
             f"[{SELECTOR}: {TYPES}]"
         ),
     ),
@@ -189,7 +189,9 @@ def test_a_refusal_by_another_table_is_explained(live: Live) -> None:
     live.write_table(f"{HEAD}mode: off\n")
     code, (server,), _ = asked(live.namespace(), REFUSED)
     (result,) = server["findings"]
-    assert result["text"].startswith("refuses it, because it uses another table than the preview service: ")
+    assert result["text"].startswith(
+        "refuses it, because the webhook uses another table than the preview service: "
+    )
     assert code == 2
 
 
