@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from contract.keys import GATE, HOSTNAME
+from contract.keys import GATE, HOSTNAME, SERVER_4
 from contract.place import Place, Placer
 from placement.decide.plan import Decision, Tuning
 from placement.decide.topology import Topology
@@ -202,3 +202,22 @@ def test_what_units_are_follows_from_the_rows() -> None:
     assert units_of([{**NVL72, "mode": False}]) == UNITS
     with pytest.raises(ValueError, match="a row of the rule table is invalid: KeyError: 'nodes'"):
         units_of([{"name": "broken", "units": [{"label": LABEL}]}])
+
+
+def test_a_node_that_does_not_suit_a_job_keeps_it_off_the_whole_unit() -> None:
+    """Protects a unit from two jobs in one decision, if its nodes have different labels of larger units."""
+    larger = {"a": {SERVER_4: "us-01"}, "b": {}}
+    nodes = [
+        Node(zone, {"zone": zone, LABEL: "x", HOSTNAME: zone, **larger[zone]}, allocatable={CHIP: 4_000})
+        for zone in larger
+    ]
+    kinds = {LABEL: UnitKind(2, 2), SERVER_4: UnitKind(4), HOSTNAME: UnitKind(1)}
+    demands = {zone: Demand({"zone": zone}, None, (), {CHIP: 4_000}) for zone in larger}
+    first = job("first", 1, 1, demands["b"], created=NOW - 2 * HOUR)
+    pods = [
+        *job("large", 2, 1, demands["a"], created=NOW - 3 * HOUR),
+        *(replace(pod, place=Place(Placer.WHOLE_JOB, 1, 1, HOSTNAME)) for pod in first),
+        *job("second", 1, 1, demands["a"], created=NOW - HOUR),
+    ]
+    tuning = Tuning(units=UnitSettings(kinds, frozenset({CHIP})))
+    assert placed(decide(Topology(nodes), pods, NOW, tuning)) == {"first": "b"}
