@@ -23,6 +23,7 @@ def get(node: Any, path: Sequence[str | int]) -> Any:  # noqa: ANN401 - JSON of 
 
 def get_map(node: Any, path: Sequence[str | int]) -> dict[str, Any]:  # noqa: ANN401 - as above
     """Returns the map at a path; an empty map for any other value."""
+    # As `get`, without its call for maps: a review calls this often (tests/engine/test_cost.py).
     for part in path:
         node = node.get(part) if isinstance(node, dict) else node and get(node, (part,))
     return node if isinstance(node, dict) else {}
@@ -30,6 +31,7 @@ def get_map(node: Any, path: Sequence[str | int]) -> dict[str, Any]:  # noqa: AN
 
 def get_maps(node: Any, path: Sequence[str | int] = ()) -> list[dict[str, Any]]:  # noqa: ANN401 - as above
     """Returns the maps in the list at a path; an empty list for any other value."""
+    # As in `get_map`.
     for part in path:
         node = node.get(part) if isinstance(node, dict) else node and get(node, (part,))
     return [item for item in node if isinstance(item, dict)] if isinstance(node, list) else []

@@ -1,8 +1,12 @@
 """Reads and writes times, for Kubernetes and for people."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from common.quantities import seconds
+
+EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
+"""A time before every other time."""
 
 
 def stamp(time: datetime | float) -> str:

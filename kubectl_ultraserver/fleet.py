@@ -2,10 +2,11 @@
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cached_property
 from typing import Final
 
+from common.times import EARLIEST
 from contract.keys import NODE_IDS, ULTRASERVER
 from kubectl_ultraserver.table import Table, read
 from placement.decide.allocation import Allocation, allocations
@@ -16,7 +17,6 @@ from placement.decide.topology import Topology
 from placement.observe.inventory import Inventory
 from placement.observe.model import Node, Pod
 
-EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
 MODE: Final = ULTRASERVER + "mode"
 """The node label with the modes that a node supports, joined by ``_``."""
 

@@ -8,11 +8,11 @@ from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cached_property
 from itertools import islice
-from typing import Final
 
+from common.times import EARLIEST
 from contract.place import Place
 from placement.decide.cluster import Cluster
 from placement.decide.fit import Cause
@@ -28,9 +28,6 @@ Entry = tuple[Rank, tuple[str, ...]]
 
 In this order, units of the same larger unit come together.
 """
-
-
-NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 
 class Ranking:
@@ -74,11 +71,11 @@ class Ranking:
         cluster = self._cluster
         reservations = cluster.reservations.excluding(job)
         reserved_nodes = cluster.reservations.nodes(reservations)
-        allowances = cluster.allowances(job, reservations)
         last_nodes = cluster.reservations.nodes_of_other_teams(job).union(doubtful_nodes)
         limits_key = cluster.guarantees.guarantees_of(job.key[0]), reservations, last_nodes
         if self._maximum.get(limits_key, count) < count:
             return []
+        allowances = cluster.allowances(job, reservations)
         best: list[Unit] = []
         last: list[Unit] = []
         repelled_count, has_unclear = 0, False
@@ -98,7 +95,7 @@ class Ranking:
                 if len(best) == count:
                     return best
         # The unit of the latest failure comes last of all, so that a job does not fail there again and again.
-        last.sort(key=lambda unit: max(doubtful_nodes.get(name, NEVER) for name in unit.names))
+        last.sort(key=lambda unit: max(doubtful_nodes.get(name, EARLIEST) for name in unit.names))
         units = best + list(islice((unit for unit in last if try_take(allowances, unit)), count - len(best)))
         if len(units) == count:
             return units
