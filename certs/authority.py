@@ -79,13 +79,13 @@ def issue(authority: Pair, now: datetime, lifetime: timedelta, names: Sequence[s
     )
 
 
-def load(certificate_pem: bytes, key_pem: bytes, *, can_sign: bool = False) -> Pair:
+def load(certificate_pem: bytes, key_pem: bytes, *, is_ca: bool = False) -> Pair:
     """Returns the pair of a certificate, of any issuer, and the certificate's private key.
 
     Args:
         certificate_pem: The certificate, followed by its intermediate authorities.
         key_pem: The private key, unencrypted.
-        can_sign: Whether the key must be one that `issue` can sign with: ECDSA on P-256.
+        is_ca: Whether `issue` signs with the key, which must then be ECDSA on P-256.
 
     Raises:
         CertificateError: The certificate or key cannot be read, or the key has the wrong type or belongs to
@@ -98,7 +98,7 @@ def load(certificate_pem: bytes, key_pem: bytes, *, can_sign: bool = False) -> P
         raise CertificateError(messages.unreadable(error)) from error
     if key.public_key() != public_key:
         raise CertificateError(messages.OTHER_KEY)
-    if can_sign and not (isinstance(key, ec.EllipticCurvePrivateKey) and isinstance(key.curve, ec.SECP256R1)):
+    if is_ca and not (isinstance(key, ec.EllipticCurvePrivateKey) and isinstance(key.curve, ec.SECP256R1)):
         raise CertificateError(messages.WRONG_KEY)
     return Pair(certificate, cast("CertificateIssuerPrivateKeyTypes", key), tuple(intermediates))
 
@@ -112,7 +112,7 @@ def is_signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> 
     return True
 
 
-def is_in_time(certificate: x509.Certificate, now: datetime) -> bool:
+def is_valid_at(certificate: x509.Certificate, now: datetime) -> bool:
     """Returns whether the validity of a certificate has begun and has not ended."""
     return certificate.not_valid_before_utc <= now < certificate.not_valid_after_utc
 
@@ -168,15 +168,15 @@ def _new_pair(
     extensions: Iterable[x509.ExtensionType] = (),
 ) -> Pair:
     """Returns a new pair: a leaf of the signer or, without a signer, an authority."""
-    can_sign = signer is None
+    is_ca = signer is None
     usage = x509.KeyUsage(
-        digital_signature=not can_sign,
+        digital_signature=not is_ca,
         content_commitment=False,
         key_encipherment=False,  # only for RSA keys: ECDSA only signs
         data_encipherment=False,
         key_agreement=False,
-        key_cert_sign=can_sign,
-        crl_sign=can_sign,
+        key_cert_sign=is_ca,
+        crl_sign=is_ca,
         encipher_only=False,
         decipher_only=False,
     )
@@ -193,7 +193,7 @@ def _new_pair(
         .serial_number(x509.random_serial_number())
         .not_valid_before(begin)
         .not_valid_after(end)
-        .add_extension(x509.BasicConstraints(ca=can_sign, path_length=0 if can_sign else None), critical=True)
+        .add_extension(x509.BasicConstraints(ca=is_ca, path_length=0 if is_ca else None), critical=True)
         .add_extension(usage, critical=True)
     )
     identifier = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(issuer_id)

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from cryptography import x509
 
 from certs import messages
-from certs.authority import BACKDATE, Pair, has_name, is_authority, is_in_time, is_signed_by, validity_text
+from certs.authority import BACKDATE, Pair, has_name, is_authority, is_signed_by, is_valid_at, validity_text
 from certs.objects import Bundle, Hook, PairSecret
 
 
@@ -142,7 +142,7 @@ def why_refused(secret: PairSecret, bundle: Bundle, now: datetime) -> str:
     if secret.pair is None:
         return secret.problem
     leaf = secret.pair.certificate
-    if not is_in_time(leaf, now):
+    if not is_valid_at(leaf, now):
         return messages.not_valid(validity_text(leaf))
     if not is_verified_by(leaf, secret.pair.intermediates, bundle, now):
         return messages.NOT_SIGNED
@@ -177,4 +177,4 @@ def valid_authorities(bundle: Bundle, now: datetime) -> Bundle:
 
 def is_valid_authority(ca: x509.Certificate, now: datetime) -> bool:
     """Returns whether a certificate is a CA, has begun and has not ended."""
-    return is_authority(ca) and is_in_time(ca, now)
+    return is_authority(ca) and is_valid_at(ca, now)

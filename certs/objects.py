@@ -69,13 +69,13 @@ def webhook_configuration_path(kind: str, name: str) -> str:
     return f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/{name}"
 
 
-def read_secret(name: str, raw: Object | None, annotation: str, *, can_sign: bool = False) -> PairSecret:
+def read_secret(name: str, raw: Object | None, annotation: str, *, is_ca: bool = False) -> PairSecret:
     """Reads a Secret, which may be invalid. Only a valid pair has the time in ``annotation``; see `load`."""
     if raw is None:
         return PairSecret(name, None, None, messages.MISSING, frozenset())
     bundle = read_bundle(file_of(raw, "ca.crt"))
     try:
-        pair = load(file_of(raw, "tls.crt"), file_of(raw, "tls.key"), can_sign=can_sign)
+        pair = load(file_of(raw, "tls.crt"), file_of(raw, "tls.key"), is_ca=is_ca)
     except CertificateError as error:
         return PairSecret(name, raw, None, str(error), bundle)
     annotations = raw.get("metadata", {}).get("annotations") or {}

@@ -69,7 +69,7 @@ class Rotator:
         )
         serving = self._secret(target.secret, STORED_AT)
         provided = self._secret(target.provided_secret, STORED_AT)
-        authority = self._secret(target.authority_secret, TRUSTED_SINCE, can_sign=True)
+        authority = self._secret(target.authority_secret, TRUSTED_SINCE, is_ca=True)
         return Inputs(authority, serving, provided, hooks, self.wanted, self.clock(), forced_certificates)
 
     def next_step(self, stored: Inputs) -> NextStep:
@@ -161,9 +161,9 @@ class Rotator:
         else:
             self.api.replace(f"{collection}/{stored.name}", document)
 
-    def _secret(self, name: str, annotation: str, *, can_sign: bool = False) -> PairSecret:
+    def _secret(self, name: str, annotation: str, *, is_ca: bool = False) -> PairSecret:
         raw = self.api.get(f"{objects.secrets_path(self.target.namespace)}/{name}")
-        return read_secret(name, raw, annotation, can_sign=can_sign)
+        return read_secret(name, raw, annotation, is_ca=is_ca)
 
 
 def _files(pair: Pair) -> dict[str, bytes]:

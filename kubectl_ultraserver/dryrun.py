@@ -86,7 +86,7 @@ def explain(run: DryRun) -> list[Finding]:
         return _explain_refusal(run)
     differences = tuple(stored_differences(run))
     if stored_tables - {table}:
-        problem = messages.other_tables(", ".join(sorted(stored_tables)), table)
+        problem = messages.tables_differ(", ".join(sorted(stored_tables)), table)
         return [Finding("other-table", "webhook", NAME, problem, differences, messages.WAIT_FOR_TABLE)]
     if not stored_tables and (denials or differences):
         return list(_explain_no_change(run, messages.contrary_to_table("refuse" if denials else "change")))
@@ -131,7 +131,7 @@ def _explain_hook(run: DryRun, hook: Object, effect: str) -> Finding:
     reasons = [messages.BY_CONDITION] if conditions else []
     if text_at(hook, "failurePolicy") == "Ignore":
         reasons.append(messages.NO_ANSWER)
-    reasons.append(messages.OTHER_TABLE)
+    reasons.append(messages.REPLICAS_HAVE_OTHER_TABLE)
     reasons += [messages.undone(text_at(other, "name")) for other in run.matching_hooks(ours=False)]
     details = tuple(
         f"{text_at(item, 'name')}: {' '.join(text_at(item, 'expression').split())}" for item in conditions
@@ -170,7 +170,7 @@ def stored_differences(run: DryRun) -> Iterator[str]:
             stored = next((item for item in parent if _contains(item, expected or before)), None)
         is_expected = stored is None if expected is None else _contains(stored, expected)
         if path[-1] not in RECORDS and not is_expected:
-            yield messages.differs(change["path"], _short_json(stored), _short_json(expected))
+            yield messages.unexpected_value(change["path"], _short_json(stored), _short_json(expected))
 
 
 def _contains(value: Any, expected: Any) -> bool:  # noqa: ANN401 - JSON

@@ -82,13 +82,15 @@ class Lister:
         if not self.has_claims:
             return Inventory(), ""
         try:
-            return Inventory(*(self._read(path, read) for path, read in READERS.items())), ""
+            return Inventory(*(self._read(path, reader) for path, reader in READERS.items())), ""
         except ForbiddenError as error:
             return Inventory(), messages.claims_unseen(error)
 
-    def _read(self, path: str, read: Callable[[Object], T | None]) -> dict[tuple[str, str], T]:
-        """Returns the results of ``read`` for a collection's items, by namespace and name, without None."""
-        rows = ((text_at(obj, "metadata", "namespace"), name_of(obj), read(obj)) for obj in self.items(path))
+    def _read(self, path: str, reader: Callable[[Object], T | None]) -> dict[tuple[str, str], T]:
+        """Returns what ``reader`` returns for a collection's items, by namespace and name, except None."""
+        rows = (
+            (text_at(obj, "metadata", "namespace"), name_of(obj), reader(obj)) for obj in self.items(path)
+        )
         return {(namespace, name): item for namespace, name, item in rows if item is not None}
 
     def job(self, reference: JobReference) -> Case:
@@ -99,7 +101,7 @@ class Lister:
         """
         job = self._job(reference)
         pods = [pod for pod in self.items(f"/api/v1/{self._scope}/pods") if is_pod_of(pod, reference)]
-        if job is None and not pods and not any(is_owned(item, reference) for item in self._workloads()):
+        if not job and not pods and not any(is_owned(item, reference) for item in self._kueue_workloads()):
             raise ApiError(messages.no_job(reference, self.namespace))
         return Case(reference, self.namespace, job or {}, tuple(sorted(pods, key=name_of)), self.fleet)
 
@@ -116,10 +118,10 @@ class Lister:
             namespace_object=self._get(f"/api/v1/namespaces/{self.namespace}") or {},
             events=tuple(events),
             registration=self._registration(case.kind),
-            rules=self._rules,
+            rules=self._table_config_map,
             lease=self.lease,
             ended_workers=self.ended_workers,
-            workloads=tuple(self._workloads(selector)),
+            workloads=tuple(self._kueue_workloads(selector)),
             has_kueue=bool(self.kueue_api),
         )
         return self.with_preview(case, case.job) if case.job and not case.is_changed else case
@@ -133,18 +135,18 @@ class Lister:
         except service.UnavailableError as error:
             return replace(case, no_preview_reason=str(error))
 
-    def _pods(self, query: str, read: Callable[[Object], T | None]) -> tuple[list[T], str]:
-        """Returns the results of ``read`` for pods, without None.
+    def _pods(self, query: str, reader: Callable[[Object], T | None]) -> tuple[list[T], str]:
+        """Returns what ``reader`` returns for pods, except None.
 
-        The text says why only one namespace was listed; it is empty if all namespaces were listed.
+        The text is the reason why only one namespace was listed; empty if all namespaces were listed.
         """
         try:
-            return self._map_items(f"/api/v1/pods?{query}", read), ""
+            return self._map_items(f"/api/v1/pods?{query}", reader), ""
         except ForbiddenError as error:
-            return self._map_items(f"/api/v1/{self._scope}/pods?{query}", read), str(error)
+            return self._map_items(f"/api/v1/{self._scope}/pods?{query}", reader), str(error)
 
-    def _map_items(self, path: str, read: Callable[[Object], T | None]) -> list[T]:
-        return [item for raw in self.items(path) if (item := read(raw)) is not None]
+    def _map_items(self, path: str, reader: Callable[[Object], T | None]) -> list[T]:
+        return [item for raw in self.items(path) if (item := reader(raw)) is not None]
 
     def _registration(self, kind: str) -> Object | None:
         """Returns the registration of the webhook for a kind of job; see `findings.Case`."""
@@ -154,19 +156,19 @@ class Lister:
         except ForbiddenError:
             return {}
 
-    def _workloads(self, query: str = "") -> list[Object]:
+    def _kueue_workloads(self, query: str = "") -> list[Object]:
         """Returns Kueue's Workloads in the namespace; none without Kueue or the right to list them."""
         return self._readable(f"{self.kueue_api}/{self._scope}/workloads{query}") if self.kueue_api else []
 
     @cached_property
-    def _rules(self) -> Object | None:
+    def _table_config_map(self) -> Object | None:
         """The ConfigMap with the rule table; see `findings.Case`."""
         return self._get(RULES_PATH)
 
     @cached_property
     def table(self) -> Table:
         """The installation's rule table, or the packaged table; see `read`."""
-        return read(self._rules)
+        return read(self._table_config_map)
 
     def _resources(self, kind: str) -> Iterator[tuple[str, str]]:
         """Yields API version and name of each served resource of the table's kinds, or only of ``kind``."""

@@ -280,16 +280,16 @@ OTHER_WRITER: Final = "changed a field that the installation sets, or an admissi
 ANOTHER_NAME: Final = "use another name, or see kubectl ultraserver why for the existing object"
 BY_CONDITION: Final = "a match condition excludes the object"
 NO_ANSWER: Final = "the webhook did not answer, and its failurePolicy is Ignore"
-OTHER_TABLE: Final = "its replicas have another table"
+REPLICAS_HAVE_OTHER_TABLE: Final = "its replicas have another table"
 ASK_CHECK: Final = "run kubectl ultraserver check: do the webhook's replicas answer, and with which table?"
-other_tables: Final = "its replicas use table {}, the preview service table {}".format
+tables_differ: Final = "its replicas use table {}, and the preview service uses table {}".format
 excluded: Final = "{} is excluded by the webhook's {}: label {}".format
 contrary_to_table: Final = "though the rule table would {} it".format
 did_nothing: Final = "did nothing, {}: {}".format
 is_not_called: Final = "is not called, {}: {}".format
 no_rule: Final = "no rule of its registration is for {}".format
 undone: Final = "{} undid its changes".format
-differs: Final = "{}: {}, not {}".format
+unexpected_value: Final = "{}: {}, not {}".format
 not_served: Final = "it serves no {} of {}; is the CRD installed?".format
 
 
@@ -324,14 +324,14 @@ def fits(placer: Placer, units: Sequence[str], stopped_reason: str) -> str:
 # ---- Calls, and the page of `preview --web` ----------------------------------------------------------------
 
 service_refuses: Final = "the preview service refuses ({}): {}".format
-HOSTS: Final = "; an administrator can add the name of the API server to the chart's value previewHosts"
+ADD_HOST: Final = "; an administrator can add the name of the API server to the chart's value previewHosts"
 api_server_answers: Final = "the API server answers {}: {}; {}".format
 REMEDIES: Final = {
     403: "an administrator can give you the Role of docs/preview.md",
     404: "install the chart with the value preview: true",
     503: f"see kubectl --namespace {NAME} get deployment {NAME}-preview",
 }
-REMEDY: Final = f"try kubectl --namespace {NAME} port-forward service/{NAME}-preview 8080:http"
+PORT_FORWARD: Final = f"try kubectl --namespace {NAME} port-forward service/{NAME}-preview 8080:http"
 _ROLE: Final = "docs/kubectl.md has a ClusterRole with all rights of the plugin"
 NO_KUBECTL: Final = "kubectl is not on the PATH, and calls to the API server go through it: install it"
 NO_KUBECONFIG: Final = "no kubeconfig names a cluster: set KUBECONFIG, or name a --kubeconfig or a --context"

@@ -23,9 +23,9 @@ class BadDocumentError(Exception):
 def error_text(status: int, answer: Object) -> str:
     """Returns why the service, or the API server in front of it, refuses a request, and what to do."""
     if "error" in answer:
-        hint = messages.HOSTS if status == HTTPStatus.FORBIDDEN else ""
+        hint = messages.ADD_HOST if status == HTTPStatus.FORBIDDEN else ""
         return messages.service_refuses(status, answer["error"]) + hint
-    remedy = messages.REMEDIES.get(status, messages.REMEDY)
+    remedy = messages.REMEDIES.get(status, messages.PORT_FORWARD)
     return messages.api_server_answers(status, answer.get("message"), remedy)
 
 

@@ -26,7 +26,7 @@ from webhook.preview.text import as_diff, details, headline, row, totals
 from webhook.rules.convert import convert_table, find_removed_rules
 from webhook.rules.draft import Draft, with_off_text
 from webhook.rules.explain import explain_key
-from webhook.rules.lint import doubtful_rows
+from webhook.rules.lint import notes_on
 from webhook.rules.lint_policies import policy_notes
 from webhook.rules.lint_rules import unsupported_configs
 from webhook.rules.load import build, draft_of, installed_draft, load_installed, packaged_draft
@@ -259,7 +259,7 @@ def _lint_result(path: Path | None, *, placement: bool) -> dict[str, Any]:
         facts = {section: len(getattr(table, section)) for section in COUNTED_SECTIONS}
         facts |= {"revision": table.revision}
         problems = [draft.problem(path, message) for path, message, _ in unsupported_configs(table)]
-        table_notes = [draft.problem(path, message) for path, message in doubtful_rows(table)]
+        table_notes = [draft.problem(path, message) for path, message in notes_on(table)]
         table_notes += policy_notes(draft, table, time.time())
     except TableError as error:
         problems = [*error.problems]

@@ -106,7 +106,7 @@ RESULTS: Final[Mapping[str, Result]] = {
     "deployment": Result(
         "{name} has {ready} of {wanted} pods ready, with image {image}{why}",
         f"kubectl -n {NAME} describe pods; kubectl -n {NAME} logs deployment/{{name}}",
-        "operations.md#when-the-server-is-down",
+        "operations.md#when-the-webhook-is-down",
     ),
     "no-deployment": Result(f"there is no Deployment {NAME}/{NAME}", "install it", "install.md#install"),
     "certificate": Result("the certificate of {pod} is valid for {days} days", _CERTS_LOG, _CERTIFICATE),

@@ -1,6 +1,6 @@
 """Answers whether a job would start if it were created now, by a decision that includes its Pods. Pure.
 
-The answer names no objects of other users, because its readers possibly have no right to list Pods.
+The answer names no objects of other users, because the user who asks may have no right to list Pods.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,11 +21,11 @@ from placement.observe.model import Pod
 MOST_PODS: Final = 1024
 """Maximum number of Pods of the job in a question."""
 LONGEST_NAME: Final = 253
-"""Maximum length of a name, as in the API server. Caches store the names."""
+"""Maximum length of a name, as in the API server. It limits the memory of caches, which store names."""
 MOST_DECISIONS: Final = 30
 """Maximum number of decisions of a forecast, because the program needs time for its own decisions."""
 ASKED_JOB: Final = "job that is asked about"
-"""Prefix of the job label in a question. It has spaces, so no existing job has the same label."""
+"""Prefix of the job label of the Pods in a question. A label of an existing job cannot have spaces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Answer:
 
     fits: bool  # whether the job would start
     units: tuple[str, ...]  # the units that the job would get
-    # The job's position in the queue, from 1; None if it would start, or cannot be admitted now.
+    # The job's position in the queue, from 1; None if the job would start, or has no position (`STUCK`).
     position: int | None
     waiting: int  # the number of other jobs that waited before this decision
     start: datetime | None  # when the job may start; None if that is unknown
@@ -44,7 +44,7 @@ class Answer:
 
 
 def pods_of(question: Mapping[str, Any], now: datetime) -> list[Pod]:
-    """Returns the Pods of a job that the preview service describes.
+    """Returns the Pods of the job that a question of the preview service describes.
 
     Raises:
         ValueError: Whole-job admission does not place the job, or the question cannot be answered.
@@ -53,7 +53,7 @@ def pods_of(question: Mapping[str, Any], now: datetime) -> list[Pod]:
     sets = int(question["sets"])
     for part in question["pods"]:
         count = int(part["count"]) if read(part["pod"]["metadata"]) else 0
-        if (len(workers) + count) * max(sets, 1) > MOST_PODS:  # the question may come from another client
+        if (len(workers) + count) * max(sets, 1) > MOST_PODS:  # any client can send a question
             raise ValueError(messages.many_workers(MOST_PODS))
         workers += [part["pod"]] * count
     place = read(workers[0]["metadata"]) if workers else None
@@ -80,7 +80,7 @@ def answer_for(scene: Scene, pods: Sequence[Pod], goes_on: Callable[[], bool] = 
     tuning = replace(scene.tuning, preempts=False)
     scene = replace(scene, pods=(*scene.pods, *pods), tuning=tuning)
     decision = scene.decision()
-    # A Pod whose annotation is not trusted is a job of its own.
+    # A Pod whose annotation is not trusted forms its own job.
     own_jobs = [waiting for waiting in decision.waiting if waiting.job.pods[0].pod.key in keys]
     admissions = {admission.job.key: admission.units for admission in decision.admissions}
     units = tuple(unit for key, job_units in admissions.items() if key in keys for unit in job_units)

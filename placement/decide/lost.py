@@ -154,7 +154,7 @@ class Losses:
         return {key for key, departure in self._memory.departures.items() if self._is_new(departure)}
 
     def _departure(self, job: Job) -> Departure | None:
-        """Returns the departure of a job; None if there is none, or only one of a job with another layout."""
+        """Returns the departure of a job; None if there is none, or if the job has another layout now."""
         departure = self._memory.departures.get(job.key)
         return departure if departure and job.layouts <= {departure.layout} else None
 
@@ -165,21 +165,23 @@ class Losses:
 def loss_of(job: Job, pods: Iterable[Member], cluster: Cluster) -> Loss | None:
     """Returns the loss of a job; None if all its blocks can run on their nodes, or no pod must be deleted.
 
-    A cordoned or tainted node is a loss only if a worker must return to it. ``pods`` are the job's pods with
-    the annotation on-node-failure, including pods that are being deleted.
+    A cordoned or tainted node causes a loss only if a missing worker needs the node. ``pods`` are the job's
+    pods with the annotation on-node-failure, including pods that are being deleted.
     """
     workers = [member for member in pods if member.place]
     admitted = [member for member in workers if member.pod.admitted_at and (member.pod.node or member.pin)]
-    node_names = _node_names(job)
-    # A worker that is being deleted is ignored as soon as another worker has its number.
-    present = [member for member in admitted if not (member.pod.deleting and member.pod.number in node_names)]
+    nodes_by_number = _nodes_by_number(job)
+    # A worker that is being deleted is ignored if another worker with its number has a unit.
+    present = [
+        member for member in admitted if not (member.pod.deleting and member.pod.number in nodes_by_number)
+    ]
     blocks = defaultdict[int, list[Member]](list)
     for member in present:
         blocks[member.pod.block].append(member)
     causes = {
         block: text
         for block, members in blocks.items()
-        if (text := _block_cause(job, members, node_names, cluster))
+        if (text := _block_cause(job, members, nodes_by_number, cluster))
     }
     restarts = any(member.pod.on_failure == RESTART for member in workers)
     launchers = _launchers(pods)
@@ -231,8 +233,8 @@ def _waiting(member: Member, since: datetime) -> Member:
     return Member(pod, member.key, member.place, demand, has_claim=False, uses_devices=True, pin=None)
 
 
-def _node_names(job: Job) -> Mapping[int, str]:
-    """Returns, by worker number, the node of each worker with a unit; an empty name if it has no node yet."""
+def _nodes_by_number(job: Job) -> Mapping[int, str]:
+    """Returns the node name of each worker that has a unit, by worker number; empty before it has a node."""
     pods = (
         member.pod for member in job.workers if member.pod.node or (member.pod.admitted_at and member.pin)
     )
@@ -248,7 +250,7 @@ def _why_out_of_use(node: Node, demand: Demand) -> str | None:
 
 
 def _block_cause(
-    job: Job, members: Sequence[Member], node_names: Mapping[int, str], cluster: Cluster
+    job: Job, members: Sequence[Member], nodes_by_number: Mapping[int, str], cluster: Cluster
 ) -> str | None:
     """Returns why a block cannot run on its unit: a node is dead, out of use or gone; otherwise None."""
     for member in members:
@@ -257,10 +259,12 @@ def _block_cause(
     place, topology = job.place, cluster.topology
     first_member = max(members, key=lambda member: not member.pod.deleting)
     numbers = range(first_member.pod.block * place.size, (first_member.pod.block + 1) * place.size)
-    missing_count = sum(number not in node_names and number not in job.ended_numbers for number in numbers)
+    missing_count = sum(
+        number not in nodes_by_number and number not in job.ended_numbers for number in numbers
+    )
     unit_id = first_member.unit
     unit = topology.unit(place.unit, unit_id)
-    free_nodes = [node for node in unit.nodes if node.name not in node_names.values()] if unit else []
+    free_nodes = [node for node in unit.nodes if node.name not in nodes_by_number.values()] if unit else []
     causes = [cause for node in free_nodes if (cause := _why_out_of_use(node, first_member.demand))]
     if missing_count <= len(free_nodes) - len(causes):
         return None

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from certs import messages
-from certs.authority import is_in_time, issue, new_authority
+from certs.authority import is_valid_at, issue, new_authority
 from certs.inputs import Inputs, is_verified_by, why_refused
 from certs.objects import PairSecret
 from common.times import stamp
@@ -59,7 +59,7 @@ def test_a_provided_certificate_is_refused_from_when_no_other_could_take_over() 
 def test_a_certificate_is_good_from_its_first_second_to_before_its_last() -> None:
     begin, end = LEAF.certificate.not_valid_before_utc, LEAF.certificate.not_valid_after_utc
     times = (begin - SECOND, begin, end - SECOND, end)
-    assert [is_in_time(LEAF.certificate, now) for now in times] == [False, True, True, False]
+    assert [is_valid_at(LEAF.certificate, now) for now in times] == [False, True, True, False]
     message = f"it is only valid from {stamp(begin)} to {stamp(end)}"
     assert why_refused(PROVIDED, frozenset({CA.certificate}), end) == message
 

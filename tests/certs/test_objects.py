@@ -95,7 +95,7 @@ def test_certificates_that_another_program_made_are_served_on_and_replaced_step_
     theirs = foreign(CA, rsa.generate_private_key(65537, 2048), names)
     made = theirs.certificate_pem(), theirs.key_pem(), CA.certificate_pem()
     raw = {**secret(*made), "type": "kubernetes.io/tls", "kind": "Secret"}
-    assert read_secret("ca", raw, STORED_AT, can_sign=True).problem == messages.WRONG_KEY
+    assert read_secret("ca", raw, STORED_AT, is_ca=True).problem == messages.WRONG_KEY
     api.put(SECRET, raw)
     api.objects[SECRET]["metadata"]["name"] = "tls"
     first = rotator(api, clock).run()

@@ -70,7 +70,7 @@ CASES: list[tuple[Status, str, dict[str, Any], tuple[str, ...]]] = [
         "install.md#a-registry-of-your-own")),
     (WARN, "deployment", {"name": "x", "ready": 1, "wanted": 2, "image": "i", "why": ": y"},
         ("x has 1 of 2 pods ready, with image i: y",
-        f"kubectl -n {HOME} describe pods; {LOGS}x", "operations.md#when-the-server-is-down")),
+        f"kubectl -n {HOME} describe pods; {LOGS}x", "operations.md#when-the-webhook-is-down")),
     (FAIL, "no-deployment", {}, (f"there is no Deployment {HOME}/{HOME}",
         "install it", "install.md#install")),
     (WARN, "certificate", {"pod": "p", "days": 1},

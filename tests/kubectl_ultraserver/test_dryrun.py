@@ -45,14 +45,14 @@ def test_all_possible_reasons_are_named_if_none_is_certain() -> None:
     reasons = (
         messages.BY_CONDITION,
         messages.NO_ANSWER,
-        messages.OTHER_TABLE,
+        messages.REPLICAS_HAVE_OTHER_TABLE,
         messages.undone("other.example"),
     )
     assert finding.text.endswith(f": {'; or '.join(reasons)}")
     closed = HOOK | {"failurePolicy": "Fail", "matchConditions": []}
     (finding,) = findings_of(mpijob(4), registered("ultraserver-webhook", closed))
     assert (finding.code, finding.details) == ("did-nothing", ())
-    assert finding.text.endswith(f": {messages.OTHER_TABLE}")
+    assert finding.text.endswith(f": {messages.REPLICAS_HAVE_OTHER_TABLE}")
 
 
 def test_what_keeps_the_webhook_from_being_called_is_the_only_reason() -> None:

@@ -18,7 +18,6 @@ ONE, TWO = NOON.replace(hour=13), NOON.replace(hour=14)
 INJECT = "ultraserver-webhook.io/inject"
 MOVE = "ultraserver-webhook.io/on-node-failure"
 ROLE = "docs/kubectl.md has a ClusterRole with all rights of the plugin"
-HOSTS = "an administrator can add the name of the API server to the chart's value previewHosts"
 HINT = "the device plugin, the DRA driver or you set labels"
 
 TEXTS = [
@@ -211,15 +210,15 @@ CONSTANTS = {
     "ANOTHER_NAME": "use another name, or see kubectl ultraserver why for the existing object",
     "BY_CONDITION": "a match condition excludes the object",
     "NO_ANSWER": "the webhook did not answer, and its failurePolicy is Ignore",
-    "OTHER_TABLE": "its replicas have another table",
+    "REPLICAS_HAVE_OTHER_TABLE": "its replicas have another table",
     "ASK_CHECK": "run kubectl ultraserver check: do the webhook's replicas answer, and with which table?",
-    "other_tables": "its replicas use table {}, the preview service table {}",
+    "tables_differ": "its replicas use table {}, and the preview service uses table {}",
     "excluded": "{} is excluded by the webhook's {}: label {}",
     "did_nothing": "did nothing, {}: {}",
     "is_not_called": "is not called, {}: {}",
     "no_rule": "no rule of its registration is for {}",
     "undone": "{} undid its changes",
-    "differs": "{}: {}, not {}",
+    "unexpected_value": "{}: {}, not {}",
     "not_served": "it serves no {} of {}; is the CRD installed?",
     "would_wait": "would wait: {}",
     "fit_unknown": "is not known: {}",
@@ -272,9 +271,9 @@ CONSTANTS = {
     ),
     "contrary_to_table": "though the rule table would {} it",
     "service_refuses": "the preview service refuses ({}): {}",
-    "HOSTS": "; an administrator can add the name of the API server to the chart's value previewHosts",
+    "ADD_HOST": "; an administrator can add the name of the API server to the chart's value previewHosts",
     "api_server_answers": "the API server answers {}: {}; {}",
-    "REMEDY": (
+    "PORT_FORWARD": (
         "try kubectl --namespace ultraserver-webhook port-forward "
         "service/ultraserver-webhook-preview 8080:http"
     ),

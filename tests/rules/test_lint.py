@@ -7,7 +7,7 @@ from testbed.mpijob import mpijob
 from tests.helpers import load_text
 from tests.rules.tables import EXTENDS, RULE, SOURCE, Expected, extended, outcome, problems, same_problems
 from webhook.rules import messages
-from webhook.rules.lint import PLACEHOLDERS_OF_SHAPES, doubtful_rows
+from webhook.rules.lint import PLACEHOLDERS_OF_SHAPES, notes_on
 from webhook.rules.problems import TableError
 
 LAUNCHER = RULE.replace("worker", "launcher")
@@ -461,7 +461,7 @@ REFUSING = '      - {name: none, workers: multiple of 1, deny: "$(job.nodes) wor
     ],
 )
 def test_what_is_valid_and_probably_not_meant_is_noted(text: str, notes: list[tuple[str, str]]) -> None:
-    doubts = [(path, message) for path, message in doubtful_rows(load_text(EXTENDS + text, SOURCE))]
+    doubts = [(path, message) for path, message in notes_on(load_text(EXTENDS + text, SOURCE))]
     assert [path[2] for path, _ in doubts] == [key for key, _ in notes]
     assert all(message.startswith(start) for (_, message), (_, start) in zip(doubts, notes, strict=True))
 

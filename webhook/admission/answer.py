@@ -16,12 +16,12 @@ from webhook.rows.table import Table
 
 HANDLERS: Final[Mapping[str, Handler]] = {
     "mutate": handlers.mutate,
-    "launcher": handlers.mutate,  # its own path, because the registration for launchers always fails closed
+    "launcher": handlers.mutate,  # a separate path: the registration for launchers always fails closed
     "verify": handlers.verify,
     "require": handlers.require,
     "rules": handlers.rule_table,
 }
-"""The handler of each endpoint that the API server calls; the path of an endpoint is ``/NAME``."""
+"""The handler of each endpoint that the API server calls, by name. The path of an endpoint is ``/NAME``."""
 
 IGNORED: Final = "ignored"
 """The verdict on an object that the webhook ignores."""
@@ -35,9 +35,9 @@ class Answer:
 
     Attributes:
         status: The HTTP status.
-        body: The response to the review as JSON, or the reason as text if the request is not a review.
+        body: The response to the review as JSON; if the request is not a review, the reason as text.
         summary: A summary of the outcome.
-        shadow: A summary of what shadow mode prevented, as in `Outcome.shadow`.
+        shadow: A summary of the changes that shadow mode only reports, as in `Outcome.shadow`.
         seconds: The duration of the evaluation.
     """
 
@@ -72,7 +72,7 @@ def answer(table: Table, endpoint: str, body: bytes) -> Answer:
         outcome = HANDLERS[endpoint](table, review)
         encoded = encode(review.uid, outcome)
     except Exception:
-        # All other errors are internal: the log has the details, and the failurePolicy decides on the object.
+        # Any other error is internal. The log has it, and the API server applies the failurePolicy.
         fields = {"uid": review.uid, "kind": review.kind, "endpoint": endpoint}
         log.exception("review %s failed", review.uid, extra=fields)
         message = f"{reason_of(500)} for uid {review.uid}"

@@ -52,11 +52,11 @@ class Group:
     Attributes:
         row: The row of the table about the group.
         path: The path of the template in the object.
-        role: The role of the row; `HELPER` if the row takes nodes by devices and the pods take none.
+        role: The role of the row; `HELPER` if its ``takesNodes`` is ``devices`` and the pods take no node.
         template: The template without the webhook's earlier additions.
         record: The record of the earlier additions; None if the template has no valid record.
-        user_marks: The marks and the gate that the user wrote, by their JSON pointer in the template.
-        is_record_ignored: Whether the template has a record that costs more than the budget permits.
+        user_marks: The user's values of fields that only the webhook may set, by JSON pointer.
+        is_record_ignored: Whether the template has a record whose removal exceeds the budget.
         replicas: The number of pods in the group.
         takes_nodes: Whether each pod takes a node.
         index: How to compute a pod's number; None if the pods have no number.
@@ -83,7 +83,7 @@ class Group:
 
     @property
     def record_key(self) -> str:
-        """The key of the record's annotation. A Pod has its own key, as it also has its template's record."""
+        """The key of the record's annotation; another key for a Pod, which also has its template's record."""
         return keys.ADDED if self.path else keys.ADDED_TO_POD
 
     @cached_property

@@ -54,21 +54,21 @@ def problems_of(table: Table) -> PathMessages:
     yield from guarantee_problems(table)
 
 
-def doubtful_rows(table: Table) -> PathMessages:
+def notes_on(table: Table) -> PathMessages:
     """Yields notes on valid rows that probably are mistakes, such as a family without a shape for a size."""
     for index, rule in enumerate(table.rules):
-        yield from _doubtful_rule(rule, ("rules", index))
+        yield from _rule_notes(rule, ("rules", index))
     for index, family in enumerate(table.families):
         if family in table.enabled_families:
-            yield from _sharing_and_apart(family, ("families", index))
-            yield from _doubtful_family(family, ("families", index))
+            yield from _sharing_notes(family, ("families", index))
+            yield from _family_notes(family, ("families", index))
     for index, workload in enumerate(table.workloads):
         for number, group in enumerate(workload.groups):
             if group.takes_nodes and not group.number:
                 yield ("workloads", index, "groups", number), messages.NO_NUMBER
 
 
-def _doubtful_rule(rule: Rule, path: Path) -> PathMessages:
+def _rule_notes(rule: Rule, path: Path) -> PathMessages:
     if rule.placer is Placer.WHOLE_JOB and not (rule.match.numbered and rule.match.numbered.value):
         yield (*path, "placer"), messages.NOT_ALL_NUMBERED
     if rule.match.workers and "job.nodes" not in rule.placeholders:
@@ -77,7 +77,7 @@ def _doubtful_rule(rule: Rule, path: Path) -> PathMessages:
                 yield (*path, key), messages.COUNTS_LAUNCHER
 
 
-def _sharing_and_apart(family: Family, path: Path) -> PathMessages:
+def _sharing_notes(family: Family, path: Path) -> PathMessages:
     """Yields notes on shapes that share units, or pin workers to nodes, unlike other shapes of the family."""
     sharing_shapes = [shape for shape in family.shapes if family.unit_of(shape) and shape.apart != "required"]
     is_apart = any(shape.apart == "required" for shape in family.shapes)
@@ -96,7 +96,7 @@ def _sharing_and_apart(family: Family, path: Path) -> PathMessages:
             yield (*path, "shapes", index, "nodeConfig"), f"{reason}; {way_out}"
 
 
-def _doubtful_family(family: Family, path: Path) -> PathMessages:
+def _family_notes(family: Family, path: Path) -> PathMessages:
     largest = int(max(shape.node_config.maximum for shape in family.shapes))
     shapes, numbers = family.shapes, range(1, 2 * largest + 2)
     sizes = [size for size in numbers if not any(shape.find_config(size) for shape in shapes)]
@@ -117,12 +117,12 @@ def _duplicates(table: Table) -> PathMessages:
         for index, row in enumerate(rows):
             if counts[row.name] > 1:
                 yield (*path, index, "name"), messages.same_name(row.name, counts[row.name])
-    rule_names: dict[str, str] = {}
+    names_by_content: dict[str, str] = {}
     for index, rule in enumerate(table.rules):
         content = repr((rule.match, rule.add, rule.warn, rule.deny, rule.unplaced, rule.unless, rule.placer))
-        if rule_names.get(content, rule.name) != rule.name:
-            yield ("rules", index), f"is the same as rule {rule_names[content]!r}: remove one of the two"
-        rule_names.setdefault(content, rule.name)
+        name = names_by_content.setdefault(content, rule.name)
+        if name != rule.name:
+            yield ("rules", index), f"is the same as rule {name!r}: remove one of the two"
 
 
 def _families(table: Table) -> PathMessages:
@@ -150,14 +150,14 @@ def _claims(family: Family, path: Path) -> PathMessages:
 
 
 def _workloads(table: Table) -> PathMessages:
-    names_of_kinds: dict[str, str] = {}
+    names_by_kind: dict[str, str] = {}
     for index, workload in enumerate(table.workloads):
         path: Path = ("workloads", index)
         for kind in () if workload.when else workload.kinds:
-            if kind in names_of_kinds:
-                reason = f"workload {names_of_kinds[kind]} already reads every {kind}"
+            if kind in names_by_kind:
+                reason = f"workload {names_by_kind[kind]} already reads every {kind}"
                 yield (*path, "kinds"), f"unreachable: {reason}; add `when` to one of the two workloads"
-            names_of_kinds.setdefault(kind, workload.name)
+            names_by_kind.setdefault(kind, workload.name)
         yield from _groups(workload, path)
         yield from _defaults(workload, table.values, path)
         for name in workload.when:

@@ -204,7 +204,7 @@ def published_schema() -> dict[str, Any]:
     table["$defs"]["Rule"]["properties"]["add"] |= {
         key: pod[key] for key in ("additionalProperties", "properties")
     }
-    whole_table = _split_requirements(table, table)
+    requirements = _split_requirements(table, table)
     return {
         "$schema": pod["$schema"],
         "$id": "https://ultraserver-webhook.io/schemas/v1alpha2/rule-table.json",
@@ -212,12 +212,12 @@ def published_schema() -> dict[str, Any]:
         **table,
         "title": "Rule table of ultraserver-webhook",
         "if": {"not": {"required": ["extends"]}},
-        "then": whole_table,
+        "then": requirements,
     }
 
 
 def _split_requirements(row: dict[str, Any], table: dict[str, Any], path: Path = ()) -> dict[str, Any]:
-    """Removes what tables with `extends` need not meet; returns all earlier requirements as a schema."""
+    """Removes what tables with `extends` need not meet; returns the full requirements as a schema."""
     rows: dict[str, Any] = {}
     for name, value in row["properties"].items():
         item = value.get("items", value)
@@ -235,18 +235,22 @@ def _schemas(path: Path) -> list[dict[str, Any]]:
     """Returns the schemas that the published schema has for the value at a path."""
     schemas = [published_schema()]
     for part in path:
-        parts = (form.get("items") if isinstance(part, int) else _value(form, part) for form in schemas)
+        parts = (form.get("items") if isinstance(part, int) else _property(form, part) for form in schemas)
         schemas = [form for schema in parts if isinstance(schema, dict) for form in forms(schema)]
     return schemas
 
 
-def _value(form: dict[str, Any], key: str) -> Json:
+def _property(form: dict[str, Any], key: str) -> Json:
+    """Returns the schema of a property, from the schema of an object; None if there is no schema."""
     others = (form.get("additionalProperties"), *form.get("patternProperties", {}).values())
     return form.get("properties", {}).get(key) or next(filter(None, others), None)
 
 
 def forms(schema: dict[str, Any], root: Json = None) -> list[dict[str, Any]]:
-    """Returns a part of a schema, its definition and its alternatives. ``root`` has the definitions."""
+    """Returns a schema, and the schemas to which its ``$ref`` and ``anyOf`` lead, directly or in steps.
+
+    ``root`` has the definitions; by default it is the published schema.
+    """
     definition = [get(root or published_schema(), schema["$ref"].split("/")[1:])] if "$ref" in schema else []
     parts = (*definition, *schema.get("anyOf", ()))
     return [schema, *(form for part in parts for form in forms(part, root))]

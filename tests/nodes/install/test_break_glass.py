@@ -13,7 +13,7 @@ IN_VAIN = "failed calling webhook"
 WITHOUT = "Warning: the object was created without the changes of ultraserver-webhook: "
 DENIED = 'admission webhook "verify.ultraserver-webhook.io" denied the request: '
 LAUNCHER = {"operator-name": "mpi-operator", "job-role": "launcher"}
-WAYS_OUT = ("Remove the registration", "Fail open", "Bypass it for one namespace")
+WAYS_OUT = ("Remove the registration", "Fail open", "Bypass the webhook for one namespace")
 
 
 def launcher(annotations: dict[str, str]) -> Object:

@@ -25,7 +25,7 @@ LONGEST = 120.0
 
 def test_issuing_everything_again_ends_with_one_trusted_authority(installed: Installation) -> None:
     before = installed.bundles()
-    installed.run(OPERATIONS, "Issue everything again")
+    installed.run(OPERATIONS, "Issue all certificates again")
     another(installed, before)
     installed.wait_places()
     assert "notAfter=" in installed.run(OPERATIONS, "The certificate")

@@ -181,7 +181,7 @@ def test_a_table_that_differs_from_the_serving_one_is_reported(rows: str, live: 
     code, (server,), table = asked(live.namespace(), mpijob(4))
     (result,) = server["findings"]
     here, there = table, load_installed(ROWS, placement=False).revision
-    assert result["text"] == f"its replicas use table {there}, the preview service table {here}"
+    assert result["text"] == f"its replicas use table {there}, and the preview service uses table {here}"
     assert code == 1
 
 
