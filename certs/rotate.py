@@ -1,4 +1,4 @@
-"""Runs passes. A pass reads the stored state, decides on a step and does it, until no step is due."""
+"""Runs passes. A pass repeats: it reads the stored state, and does the next step, until none is due."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -17,8 +17,8 @@ from kube.api import ApiError, ConflictError
 from kube.rest import RestApi
 
 MAX_STEPS = 40
-"""The maximum number of steps and conflicts in a pass. A rotation has eight steps: after 40, another program
-probably undoes the steps."""
+"""The maximum number of steps and conflicts in a pass. A rotation has eight steps. If 40 are not enough,
+another program probably undoes them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Target:
     namespace: str  # the namespace of the Secrets and the Service
     service: str  # the Service that the API server calls
     secret: str  # the Secret that serving pods mount
-    authority_secret: str  # the Secret with the authority's key, which serving pods do not mount
+    authority_secret: str  # the Secret with the authority's key, not mounted by serving pods
     provided_secret: str  # the Secret with a provided certificate, which is served while it is usable
     # Webhook configurations, as kind (``mutating`` or ``validating``) and name.
     hooks: tuple[tuple[str, str], ...] = ()
@@ -39,7 +39,7 @@ class PassResult:
     """The result of a pass."""
 
     steps: tuple[NextStep, ...]  # the steps that were done, in order
-    last: NextStep  # the last decision, which is to do nothing or to wait, with its reason
+    last: NextStep  # the last decision, to do nothing or to wait, with the reason
     stored: Inputs  # the Secrets and webhook configurations as they were read after the last step
     conflicts: int  # the number of writes that failed because another client wrote first
 

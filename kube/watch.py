@@ -53,8 +53,8 @@ class Mirror(Generic[T]):
             return at once.
         unserved: A text for the log: what follows if the API server does not serve the collection. Then the
             copy is empty. Without this text, every API server must serve the collection.
-        clock: Returns the seconds of a clock that never jumps.
-        wait: Waits for the event for at most the given seconds.
+        clock: Returns the seconds of a monotonic clock.
+        wait: Waits for the event, up to a number of seconds.
     """
 
     def __init__(  # noqa: PLR0913 - the last two are for tests

@@ -62,7 +62,7 @@ class DryRun:
         return [hook for hook in self.hooks(ours=ours) if self.covers(hook) and not self.exclusion(hook)]
 
     def covers(self, hook: Object) -> bool:
-        """Returns whether a webhook's rules match the creation of this object, in any version of its API."""
+        """Returns whether a webhook's rules match the creation of this object. API versions are ignored."""
         group, plural = self.resource
         values = {"apiGroups": {group, "*"}, "resources": {plural, "*", "*/*"}, "operations": {"CREATE", "*"}}
         rules = maps_at(hook, "rules")
@@ -71,7 +71,7 @@ class DryRun:
         )
 
     def exclusion(self, hook: Object) -> str:
-        """Returns which selector of a webhook excludes the object; empty if none is known to exclude it."""
+        """Returns which selector of a webhook excludes the object, as a text; empty if none is known."""
         by_namespace = "namespaceSelector", f"namespace {self.namespace}", self.namespace_object
         for selector, subject, obj in (by_namespace, ("objectSelector", "it", self.received)):
             if obj and (why := unmet(map_at(hook, selector), labels(obj))):

@@ -1,6 +1,6 @@
 """Calls the API server through ``kubectl proxy``, which supports all ways to log in.
 
-The proxy listens on a socket in a folder that only the user can read, and always ends with this program.
+The proxy listens on a socket in a folder that only the user can read, and stops when this program stops.
 """
 
 import atexit
@@ -25,7 +25,7 @@ TIMEOUT_SECONDS: Final = 30
 _END_WITH_STDIN: Final = (
     'exec 3<&0; "$@" </dev/null & child=$!; { read -r _ <&3; kill $child; } >/dev/null 2>&1 & wait $child'
 )
-"""A shell script that ends a command when standard input ends, which means that this program has ended."""
+"""A shell script that ends a command when standard input closes, because this program has then ended."""
 
 
 class Reply(NamedTuple):

@@ -108,7 +108,12 @@ def rows(case: Case) -> Iterator[Row]:
     def order(worker: Pod) -> tuple[bool, str, int, int]:
         node = case.node(worker)
         if worker.place is None or worker.place.size == 1 or node is None:
-            return (not worker.node, "", 0, worker.number)  # single nodes: the order of the hostfile
+            return (
+                not worker.node,
+                "",
+                0,
+                worker.number,
+            )  # on single nodes, ranks have the order of the hostfile
         number, server = node_number(node, worker.place.unit), node.labels.get(worker.place.unit, "")
         return False, server, int(number) if number.isdecimal() else -1, worker.number
 
@@ -145,7 +150,7 @@ def waiting_workers(case: Case) -> Iterator[Problem]:
 
 
 def misplaced_workers(case: Case) -> Iterator[Problem]:
-    """Yields the problems of the nodes, device claims and blocks of workers that have a node."""
+    """Yields problems with nodes, device claims and blocks, for workers that have a node."""
     for workers in case.workers_by_job.values():
         place = next((worker.place for worker in workers if worker.place), None)
         for worker in workers:

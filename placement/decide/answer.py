@@ -1,4 +1,4 @@
-"""Answers whether a job would start if it were created now, by a decision that includes its Pods. Pure.
+"""Answers whether a job would start if it were created now: makes a decision that includes its Pods. Pure.
 
 The answer names no objects of other users, because the user who asks may have no right to list Pods.
 """
@@ -19,9 +19,9 @@ from placement.observe.coming import future_pods
 from placement.observe.model import Pod
 
 MOST_PODS: Final = 1024
-"""Maximum number of Pods of the job in a question."""
+"""Maximum number of Pods that the job in a question may have."""
 LONGEST_NAME: Final = 253
-"""Maximum length of a name, as in the API server. It limits the memory of caches, which store names."""
+"""Maximum length of a name, as in the API server. It limits memory, because caches store names."""
 MOST_DECISIONS: Final = 30
 """Maximum number of decisions of a forecast, because the program needs time for its own decisions."""
 ASKED_JOB: Final = "job that is asked about"
@@ -34,11 +34,11 @@ class Answer:
 
     fits: bool  # whether the job would start
     units: tuple[str, ...]  # the units that the job would get
-    # The job's position in the queue, from 1; None if the job would start, or has no position (`STUCK`).
+    # The job's position in the queue, from 1; None if the job would start, or its reason is in `STUCK`.
     position: int | None
     waiting: int  # the number of other jobs that waited before this decision
     start: datetime | None  # when the job may start; None if that is unknown
-    exact: bool  # whether the start depends on time limits only, and on no assumption
+    exact: bool  # whether the start depends only on time limits, not on assumptions
     why: str  # why the job would wait; empty if it would start
     now: datetime  # the time of the decision
 
@@ -67,7 +67,7 @@ def pods_of(question: Mapping[str, Any], now: datetime) -> list[Pod]:
     pods = future_pods(*names, workers, place, sets if place.group else 1, {}, now)
     if not pods:
         raise ValueError(messages.EMPTY)
-    # If the Pods had a node or a pin, the reason would name the jobs on that node or unit.
+    # Without a node and a pin: otherwise `Answer.why` would name the jobs on that node or unit.
     return [replace(pod, job=f"{ASKED_JOB} {pod.job}", node="", admitted_at=None, plan="") for pod in pods]
 
 

@@ -61,7 +61,7 @@ ENDED_QUERY: Final = f"labelSelector={JOB}&fieldSelector=status.phase!%3DPending
 FAILURE_CHOICES: Final = ("move", "restart")
 """The values of the annotation `ON_NODE_FAILURE`, except ``wait``, which is the default."""
 
-_KINDS: Final = ("matchExpressions", "matchFields")
+_EXPRESSION_KEYS: Final = ("matchExpressions", "matchFields")
 """The keys of a node selector term that have expressions."""
 
 CORE_RESOURCES: Final = DEVICES | {"cpu", "memory", "ephemeral-storage"}
@@ -238,7 +238,7 @@ def _limit_fault(spec: Object, metadata: Object, gates: tuple[str, ...]) -> Faul
     """Returns the fault if conditions, annotations, labels or claims exceed a limit; otherwise None."""
     selector, tolerations = spec.get("nodeSelector") or {}, spec.get("tolerations") or ()
     terms = (_required(spec, "nodeAffinity") or {}).get("nodeSelectorTerms") or ()
-    expressions = [item for term in terms for kind in _KINDS for item in term.get(kind) or ()]
+    expressions = [item for term in terms for kind in _EXPRESSION_KEYS for item in term.get(kind) or ()]
     values = [value for item in expressions for value in item.get("values") or ()]
     parts = 4 * (len(selector) + len(terms) + len(expressions) + len(tolerations)) + len(values)
     keys = (item.get("key") or "" for item in expressions)
@@ -286,7 +286,7 @@ def _shared_labels(labels: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
 
 
 def _claims(claims: Iterable[Object], status: Object) -> Iterator[tuple[str, str]]:
-    """Yields the template and the claim of each entry of ``resourceClaims``; a missing name is empty."""
+    """Yields the template and the claim of each entry of ``resourceClaims``; empty for missing names."""
     statuses = status.get("resourceClaimStatuses") or ()
     claims_by_entry = {item.get("name"): item.get("resourceClaimName") for item in statuses}
     for entry in claims:
@@ -295,7 +295,7 @@ def _claims(claims: Iterable[Object], status: Object) -> Iterator[tuple[str, str
 
 
 def _term(raw: Object) -> Term:
-    return Term(*(_expressions(raw.get(kind)) for kind in _KINDS))
+    return Term(*(_expressions(raw.get(kind)) for kind in _EXPRESSION_KEYS))
 
 
 def _expressions(items: Iterable[Object] | None) -> tuple[Expression, ...]:
@@ -306,7 +306,7 @@ def _expressions(items: Iterable[Object] | None) -> tuple[Expression, ...]:
 
 
 def _pinned(annotations: Object, place: Place | None, spec: Object) -> tuple[datetime | None, str]:
-    """Returns when the program pinned a pod (None if it did not), and the plan in the annotation `OPENED`.
+    """Returns the time at which the program pinned a pod, or None; and the plan in the annotation `OPENED`.
 
     The program writes the pin and the annotation in one patch. So an annotation without a pin, or on a pod of
     another placer, is not from the program.

@@ -26,7 +26,7 @@ class Module:
 
     Attributes:
         programs: The Go package of each program, by the program's name.
-        tags: Tags of ``go build`` that leave parts out.
+        tags: Tags of ``go build`` that exclude optional parts.
         links: Linker flags, in addition to those for the version of Kubernetes.
     """
 

@@ -57,7 +57,7 @@ class Namespaces:
 
     Attributes:
         cgroup: The name of the plane's control group, in every hierarchy.
-        folder: A folder on a disk on which containers can be unpacked; it is removed at the end.
+        folder: A folder, removed at the end; containers can be unpacked on its disk.
     """
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class Namespaces:
         self.folder = FOLDERS.resolve() / name
         self._keeper: subprocess.Popen[str] | None = None
         self.first = 0
-        """The process id of the first process inside, as the outside sees it."""
+        """The process id of the first process in the namespaces, as seen from outside."""
 
     def __enter__(self) -> Self:
         if reason := why_unusable():
@@ -75,7 +75,7 @@ class Namespaces:
         try:
             keeper.collect(FOLDERS.resolve())
         except OSError as error:
-            raise ClusterError(f"the rest of a killed plane cannot be removed: {error}") from error
+            raise ClusterError(f"leftovers of a plane that was killed cannot be removed: {error}") from error
         self._keeper = subprocess.Popen(
             [sys.executable, "-S", str(KEEPER), str(self.folder), self.cgroup],
             stdin=subprocess.PIPE,
@@ -107,7 +107,7 @@ class Namespaces:
         return self._keeper.pid if self._keeper else 0
 
     def enter(self, process: int | None = None) -> list[str]:
-        """Returns the first words of a command that runs inside, or in the namespaces of a process."""
+        """Returns the prefix of a command that runs in these namespaces, or in those of a process."""
         target = self.first if process is None else process
         return ["nsenter", f"--target={target}", "--net", "--mount", "--pid", "--uts", "--ipc", "--"]
 

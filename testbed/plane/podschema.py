@@ -294,7 +294,7 @@ def _constrained(name: str, key: str, schema: Schema) -> Schema:
 
 
 def _without_placeholder(**constraints: object) -> Schema:
-    """Returns constraints for a text that has no placeholder."""
+    """Returns a schema of texts. Its constraints apply only to a text without a placeholder."""
     return {"type": "string", "if": {"not": {"pattern": r"\$\("}}, "then": constraints}
 
 

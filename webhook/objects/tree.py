@@ -25,7 +25,7 @@ Path = tuple[str | int, ...]
 """The keys of maps and the indices of lists that lead to a value."""
 
 SHORTEST_UNCACHED: Final = 2048
-"""Number of bytes from which the digest of a value is not cached."""
+"""Digests of values with at least this many bytes are not cached."""
 
 _CANONICAL: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 _SHOWN: Final = json.JSONEncoder(sort_keys=True, ensure_ascii=False)
@@ -50,7 +50,7 @@ def put(node: Json, path: Sequence[str | int], value: Json) -> Json:
     """Returns a tree with ``value`` at ``path``. Missing parents become maps. List elements must exist.
 
     Raises:
-        WrongTypeError: A parent is neither null nor a map, nor a list for an index.
+        WrongTypeError: A parent has the wrong type: a key needs a map or null, an index needs a list.
     """
     parents: list[Json] = []
     for depth, key in enumerate(path):

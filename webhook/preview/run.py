@@ -30,8 +30,7 @@ _PROGRESS_PODS = 2000
 """Number of Pods after which progress is reported again. Their evaluation takes less than a second."""
 
 UID: Final = "preview"
-"""Replaces the uid of a review, because a preview has no review. The engine distinguishes jobs
-without a name by the uid."""
+"""Used instead of the uid of a review. The engine distinguishes jobs without a name by this uid."""
 
 
 def preview(  # noqa: PLR0913 - the options of the command

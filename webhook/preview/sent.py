@@ -11,7 +11,7 @@ from webhook.rows.table import Table
 
 # tests/manifests/test_sent.py compares these constants with manifests/install.yaml.
 DEFAULT_KIND: Final = "kubeflow.org/v2beta1/MPIJob"
-"""The kind whose objects and Pods the API server of every installation sends."""
+"""In every installation, the API server sends objects of this kind, and their Pods, to the webhook."""
 POD_LABEL: Final = ("training.kubeflow.org/operator-name", "mpi-operator")
 """The label by which the API server selects the Pods of MPIJobs."""
 SYSTEM_NAMESPACES: Final = ("kube-system", "kube-public", "kube-node-lease", "ultraserver-webhook")
@@ -22,7 +22,7 @@ _REQUESTS: Final = {
 
 
 def system_outcome(outcome: Outcome, obj: Json, namespace: str) -> Outcome:
-    """Returns the outcome of an object in a system namespace, which the webhook does not change."""
+    """Returns the outcome of an object in a system namespace: the webhook does not change the object."""
     reason = f"the webhook is not called for namespace {namespace}"
     return Outcome(outcome.revision, reason, obj, kind_if_unchanged=OutcomeKind.NO_CANDIDATE)
 
@@ -48,9 +48,7 @@ def creates_jobs_note(table: Table, obj: Json) -> str | None:
     resources = (path[-1] for path, _ in walk(obj) if path[-3:-1] in _REQUESTS)
     if table.workloads_of(kind) or devices.isdisjoint(resources):
         return None
-    return cut(
-        f"{kind} is not a workload: the webhook receives the Jobs or Pods that it creates, so preview them"
-    )
+    return cut(f"{kind} is not a workload, but the Jobs or Pods that it creates may be: preview these")
 
 
 def chart_value(obj: Json) -> str | None:

@@ -169,7 +169,7 @@ class FamilyName(JobCondition[tuple[str, ...]], written=Texts):
 
 
 class ShapeValues(JobCondition[Mapping[str, tuple[str, ...]]]):
-    """Values of the shape's name, nodeConfig, together or apart; or globs for its topologyKey."""
+    """Values of the shape's keys name, nodeConfig, together and apart, or globs for its topologyKey."""
 
     written = Annotated[
         Mapping[
@@ -214,8 +214,8 @@ class GetsDevices(
 ):
     """How workers get devices: configured (claim with nodeConfig), claimed (other claim), requested or none.
 
-    shared: in one of these ways, and also by claims that pods share; unknown: only by shared claims. If the
-    templates differ: mixed if at most one pod has no devices, otherwise some. ``!none``: all except none.
+    unknown: only by claims that pods share. shared: by such claims, and in another way. If templates differ:
+    mixed (at most one pod has no devices) or some (several pods have none). ``!none``: all except none.
     """
 
     def failure(self, job: Job) -> str | None:

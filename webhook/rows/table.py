@@ -84,13 +84,14 @@ class Match(Row):
         every: true: all templates of the role must meet the conditions. false: the rule applies to each
             template that meets them.
         single: true: the role has exactly one template. false: the role has several templates.
-        fault: A mistake in the job. user: a worker is not root, or its root file system is read-only.
-            deadline: the workload's field with this name is set. amount: a request exceeds wholeNode. limit:
-            a limit differs from its request. idle: a Pod requests no devices, and other Pods do. resource,
-            key: a name is similar to a valid name. hostfile: mpirun's options name the operator's host file.
-            queue: the job has a label or annotation of Kueue. timeLimit: the time limit is not a length of
-            time. affinity: a required term has a unit's label as its topology key. spread: a spread
-            constraint keeps the workers of a block off a common unit.
+        fault: A mistake in the job. user: a worker does not run as root, or its root file system is
+            read-only. deadline: the job sets the field that the workload's key deadline names. amount: a
+            request exceeds wholeNode. limit: a resource limit differs from its request. idle: a Pod requests
+            no devices, and other Pods do. resource, key: the name of a resource or key is probably misspelt.
+            hostfile: mpirun's options name the operator's host file. queue: the job has a label or annotation
+            of Kueue. timeLimit: the time limit is not a length of time. affinity: a required term has a
+            unit's label as its topology key. spread: a spread constraint prevents the workers of a block from
+            sharing one unit.
         mount_free: A mount path that must be free: see MountFree.
     """
 
@@ -185,7 +186,7 @@ class Rule(Row):
         on_conflict: What happens if the job already has another value in a field.
         mode: enforce: the rule is applied. shadow: the effect of the rule is only reported. off: the rule is
             skipped.
-        needs: Earlier rules. This rule is skipped if none of them fired without a conflict.
+        needs: Earlier rules. This rule applies only if one of them fired without a conflict.
         unless: Earlier rules. This rule is skipped if one of them fired.
         warn: A warning for the user if the rule fires.
         deny: If the rule fires, the object is denied with this message. E.g. use an image of registry.example

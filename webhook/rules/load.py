@@ -54,8 +54,8 @@ def installed_draft(path: FilePath | None = None, *, placement: bool = True) -> 
     """Returns the draft of an installation's table; raises the same errors as `load_installed`.
 
     Args:
-        path: A file, as in the chart's value ``table``; or a directory with every file of an installation's
-            ConfigMap, with or without the rows of whole-job admission. None stands for the packaged table.
+        path: A file, as in the chart's value ``table``; or a directory with the files of an installation's
+            ConfigMap. It need not have the rows of whole-job admission. None means the packaged table.
         placement: The chart's value ``placement``. It has no effect if ``path`` is a directory.
     """
     base = packaged_draft(placement=has_placement(path, placement=placement))
@@ -83,7 +83,7 @@ def load_texts(texts: Sequence[NamedText], where: str) -> Table:
 
 @cache
 def default_draft(profile: str = DEFAULT) -> Draft:
-    """Returns the draft of a packaged table; it is read once, so callers must not change it."""
+    """Returns the draft of a packaged table; it is cached, so callers must not change it."""
     return concatenated(
         [document_of(text, f"packaged {name}") for name, text in packaged_texts(profile).items()]
     )
@@ -101,7 +101,7 @@ def draft_of(texts: Sequence[NamedText], source: str, base: Draft | None = None)
 
     Args:
         texts: Each text is checked alone. The texts are then merged in order into the base, so that the last
-            text has precedence. A first text without ``extends`` replaces the base.
+            text has precedence. If the first text lacks ``extends``, it replaces the base.
         source: The name of the folder or file of the texts, for a message.
         base: The table for `extends: default`. None stands for the packaged table.
 

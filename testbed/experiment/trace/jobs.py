@@ -16,7 +16,7 @@ from pathlib import Path
 HOUR, DAY = 3600.0, 86400.0
 WEEK = 7 * DAY
 FIRST, WEEKS = datetime(2017, 9, 18), 8  # noqa: DTZ001 - the trace names no zone
-"""The first day and the number of weeks of the Philly traces that are used."""
+"""The used part of the Philly traces: its first day, and its number of weeks."""
 
 
 @dataclass(frozen=True, slots=True)
