@@ -62,7 +62,7 @@ def test_a_kind_that_makes_jobs_has_a_note_where_it_requests_devices(kind: str, 
     version, _, name = kind.rpartition("/")
     obj = {"apiVersion": version, "kind": name, "metadata": {"name": "x"}, "spec": {place: [POD]}}
     (note,) = _notes(obj)
-    assert note.startswith(f"{kind} is not a workload: the webhook receives the Jobs or Pods that")
+    assert note.startswith(f"{kind} is not a workload, but the Jobs or Pods that it creates")
     obj["spec"] = {"trainer": {"resourcesPerNode": {"limits": {"aws.amazon.com/neuron": 16}}}}
     assert _notes(obj) == [note]
     assert _notes({**obj, "apiVersion": "kubeflow.org/v2beta1", "kind": "MPIjob"}) == []
