@@ -123,16 +123,17 @@ class Case:
     def workers(self) -> tuple[Pod, ...]:
         """The pods with a placement annotation, a problem or devices, sorted by job, number and name.
 
-        An ended pod is left out if it was replaced, or if its number is too high.
+        If no pod or template has a placement annotation, these are all pods except launchers. An ended pod is
+        left out if it was replaced, or if its number is too high.
         """
         workers: list[Pod] = []
         numbers: defaultdict[str, set[int]] = defaultdict(set)
         raw_pods = sorted(self.pods, key=_has_ended)
         for raw in raw_pods:
             pod = _pod_of(raw)
-            if pod.place is None and not (
-                self.problem(pod) or self.fleet.examiner.with_claims(pod).uses_devices
-            ):
+            is_unplaced_worker = self.place is None and not is_launcher(raw)
+            uses_devices = self.fleet.examiner.with_claims(pod).uses_devices
+            if pod.place is None and not (is_unplaced_worker or uses_devices or self.problem(pod)):
                 continue
             known_numbers = numbers[pod.job]
             if pod.place is None or pod.place.index is None:  # no fixed number

@@ -54,8 +54,13 @@ def causes_text(unit_causes: Sequence[tuple[str, Cause]]) -> str:
 
 
 def causes(cluster: Cluster, ranking: Ranking, job: Job) -> Iterator[tuple[str, Cause]]:
-    """Yields the units that a job cannot have, with the cause: unusable first, units not selected last."""
+    """Yields the units that a job cannot have, each with the cause.
+
+    Unusable units come first, and units that are not selected last. Between them, units with other causes
+    than a holder come first: their causes may last, and a busy cluster has many units with holders.
+    """
     yield from ranking.unusable_units.items()
+    held: list[tuple[str, Cause]] = []
     reservations = cluster.reservations.excluding(job)
     allowances = cluster.allowances(job, reservations)
     for unit, cause_of_unit in ranking.unit_states.values():
@@ -68,8 +73,11 @@ def causes(cluster: Cluster, ranking: Ranking, job: Job) -> Iterator[tuple[str, 
         is_full = cause and cause.category == "full"
         if cause and is_full and (pod := cluster.largest_filler(unit.nodes, ranking.demands)):
             cause = Cause(cause.category, messages.filled_by(cause.detail, f"{pod.namespace}/{pod.name}"))
-        if cause is not None:
+        if cause and cause.category == "held":
+            held.append((unit.id, cause))
+        elif cause:
             yield unit.id, cause
+    yield from held
     yield from ((unit, cause) for unit, cause in ranking.causes.items() if unit not in ranking.unusable_units)
 
 

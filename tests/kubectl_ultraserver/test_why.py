@@ -258,6 +258,17 @@ def test_a_job_that_opted_out_or_is_no_candidate_is_explained() -> None:
     assert untouched(job=job).text.endswith(": the workers request no aws.amazon.com/neuron")
 
 
+def test_the_pods_of_a_job_that_is_not_placed_are_workers_even_without_devices() -> None:
+    """A misspelt resource: the scheduler's reason names it, and no quota is suspected."""
+    pods = unscheduled(workers("train", 4), "no nueron")
+    for pod in pods:
+        del pod["spec"]["containers"][0]["resources"], pod["metadata"]["labels"][keys.JOB]
+        pod["metadata"]["annotations"] = {}
+    unchanged, no_node = why(case(work(pods, job=stored(mutated=False))))
+    assert (unchanged.code, no_node.code) == ("not-called", "unschedulable")
+    assert no_node.text.endswith(": no nueron")
+
+
 def test_after_the_kill_switch_it_is_the_switch_that_is_named_and_no_outage() -> None:
     (step,) = steps("docs/operations.md", "The kill switch")
     off = untouched(rules=json.loads(shlex.split(step.command)[-1]))

@@ -70,8 +70,8 @@ def test_reasons_name_the_job_that_units_are_reserved_for() -> None:
         "needs 2 whole UltraServers; 1 free; what becomes free is reserved for it; us-01: held by team/train"
     )
     assert why(nodes, pods, "b") == (
-        "needs 1 whole UltraServer; 1 free, reserved for team/a; us-01: held by team/train; "
-        "us-02: reserved for team/a"
+        "needs 1 whole UltraServer; 1 free, reserved for team/a; us-02: reserved for team/a; "
+        "us-01: held by team/train"
     )
 
 
