@@ -90,11 +90,13 @@ ESTIMATE: Final = (
     "START about: an estimate. It assumes that no further jobs come, and that a job without a LIMIT runs for "
     "as long again as it has run, or for a day if it has not started"
 )
-EXACT: Final = "START by: the latest time, if running jobs keep their time limits and no further jobs come"
+EXACT: Final = (
+    "START by: the latest time, if running jobs keep their limits and no job with a higher priority comes"
+)
 ORDER: Final = (
     "POSITION: jobs that start now, then the highest PRIORITY, then the largest (age + 10 min) / "
-    "(SHARE + 10%)³. The age begins at SINCE. SHARE is the part of all nodes that the namespace uses, so the "
-    "order changes when jobs start or end"
+    "(SHARE + 10%)³. The age begins at SINCE. SHARE is the part of all nodes with devices that the namespace "
+    "uses, so the order changes when jobs start or end"
 )
 RESERVED: Final = (
     "RESERVED: the units that become free for the job. Another job starts there only if it ends before the "
