@@ -1,10 +1,10 @@
 """Decides which jobs are admitted now, which units they get, and why other jobs wait. Pure, without a clock.
 
 Jobs that need only units that they already have, or that move off failed nodes, come first. Then jobs are
-sorted by priority, and for equal priority by urgency (`Shares.urgency`), except jobs that preempt or keep
-their position. The first job that does not fit gets a reservation of the units that become free first. Later
-jobs are admitted to units that are not reserved, or to reserved units if these jobs end before the
-reservation begins. The demands and failures of a job do not delay jobs of other namespaces.
+sorted by priority, and for equal priority by urgency (`Shares.urgency`), except jobs that preempt, jobs that
+keep their position, and old large jobs. The first job that does not fit gets a reservation of the units that
+become free first. Later jobs are admitted to units that are not reserved, or to reserved units if these jobs
+end before the reservation begins. The demands and failures of a job do not delay jobs of other namespaces.
 """
 
 from collections import defaultdict
@@ -34,7 +34,15 @@ from placement.decide.plan import (
 )
 from placement.decide.preempt import Preemptions, without_jobs
 from placement.decide.reasons import explain
-from placement.decide.reserve import KEEP_AGE, KEEP_TIME, MIN_AGE, Ends, Shares
+from placement.decide.reserve import (
+    KEEP_AGE,
+    KEEP_TIME,
+    LARGE_JOB_AGE,
+    LARGE_JOB_TIME,
+    MIN_AGE,
+    Ends,
+    Shares,
+)
 from placement.decide.topology import Topology
 from placement.messages import Reason
 from placement.observe.inventory import Inventory
@@ -122,14 +130,16 @@ class _DecisionMaker:
         if cache and cache.units is not self._tuning.units:
             cache = None
         examiner, members = self._add_pods(cache)
-        self._shares = shares = Shares(self._cluster.holders, len(self._cluster.topology.nodes))
+        node_count = self._cluster.topology.count_with_devices(self._tuning.units.devices)
+        self._shares = shares = Shares(self._cluster.holders, node_count)
         job_cache = jobs_of(members, cache.jobs if cache else None)
         self._cache = Cache(self._cluster.topology, self._tuning.units, examiner.reusable_members, job_cache)
         jobs = [self._with_ended_workers(job) for _, job in job_cache.values()]
         by_key = {job.key: job for job in jobs}
         self._errors += self._losses.follow(by_key, self._memory)
         self._preemptions.follow(by_key, self._scene.pods, self._memory.preemption)
-        jobs.sort(key=lambda job: self._order(job, shares))
+        first_large_jobs = self._first_large_jobs(jobs, shares)
+        jobs.sort(key=lambda job: self._order(job, shares, first_large_jobs))
         self._ends.add(jobs, self._cluster.holders)
         lacking_jobs = (job.key for job in jobs if self._may_get_nodes(job) and not job.is_settled)
         self._current_jobs = {key[0]: key for key in lacking_jobs}
@@ -140,18 +150,46 @@ class _DecisionMaker:
                 self._report_bug(job, error)
         return members, jobs
 
-    def _order(self, job: Job, shares: Shares) -> tuple[bool, int, bool, bool, float, datetime, JobKey]:
+    def _first_large_jobs(self, jobs: Iterable[Job], shares: Shares) -> Collection[JobKey]:
+        """Returns, for each namespace, the oldest large job that has waited for `LARGE_JOB_AGE`.
+
+        If this job does not start within `LARGE_JOB_TIME`, no other job of the namespace replaces it until it
+        starts or is deleted. A namespace with a debt has no such job.
+        """
+        first_since = self._next_memory.large_first_since
+        oldest: dict[str, tuple[datetime, JobKey]] = {}
+        for job in jobs:
+            namespace, nodes = job.key[0], len(job.unpinned_workers)
+            if nodes and (since := self._memory.large_first_since.get(job.key)):
+                first_since[job.key] = since
+            if not shares.may_come_first(namespace, nodes) or job.obstacle:
+                continue
+            age_start = self._age_start(job)
+            if self._now - age_start >= LARGE_JOB_AGE:
+                oldest[namespace] = min(oldest.get(namespace, (age_start, job.key)), (age_start, job.key))
+        expired = {key[0] for key, since in first_since.items() if self._now - since >= LARGE_JOB_TIME}
+        for namespace in oldest.keys() & (expired | self._next_memory.age_debts.keys()):
+            del oldest[namespace]
+        first_jobs = [key for _, key in oldest.values()]
+        first_since.update((key, first_since.get(key, self._now)) for key in first_jobs)
+        return first_jobs
+
+    def _order(
+        self, job: Job, shares: Shares, first_large_jobs: Collection[JobKey]
+    ) -> tuple[bool, int, bool, int, float, datetime, JobKey]:
         """Returns the sort key of a job: jobs of `_goes_first`, then higher priority, then higher urgency.
 
-        A job that preempts, or keeps its position, comes before other jobs of the same priority. It loses the
-        position after `KEEP_TIME`, after a failure that reduces its age, or if its namespace has a debt.
+        Among jobs of the same priority, jobs that preempt come first, then jobs that keep their position,
+        then ``first_large_jobs``. A job loses its position after `KEEP_TIME`, after a failure that reduces
+        its age, or if its namespace has a debt.
         """
         age_start, kept_since = self._age_start(job), self._memory.position_kept_since.get(job.key)
         urgency = shares.urgency(job.key[0], self._now - age_start)
         goes_first, preempts = self._goes_first(job), self._preemptions.preempts(job)
         is_kept = kept_since is not None and age_start <= kept_since and self._now - kept_since < KEEP_TIME
         is_kept = is_kept and job.key[0] not in self._next_memory.age_debts
-        return not goes_first, -job.priority, not preempts, not is_kept, -urgency, age_start, job.key
+        position = 0 if is_kept else 1 if job.key in first_large_jobs else 2
+        return not goes_first, -job.priority, not preempts, position, -urgency, age_start, job.key
 
     def _age_start(self, job: Job) -> datetime:
         """Returns when the age of a job begins: from then on, the job exists and could have been admitted.

@@ -26,6 +26,14 @@ OVERDUE_AGE: Final = timedelta(days=1)
 # without nodes could overtake a large job, one after the other, and take its reserved units.
 KEEP_TIME: Final = timedelta(days=1)
 KEEP_AGE: Final = timedelta(days=2)
+# A job is large if it needs at least this part of all nodes with devices. In each namespace, the oldest large
+# job comes first after `LARGE_JOB_AGE`, for at most `LARGE_JOB_TIME`, if its namespace then has at most
+# `LARGE_JOB_SHARE` of these nodes, or only this job. Otherwise, while more work arrives than the cluster can
+# do, a large job of a namespace that uses much could wait for weeks behind small jobs.
+LARGE_JOB_PART: Final = 1 / 20
+LARGE_JOB_AGE: Final = timedelta(days=5)
+LARGE_JOB_TIME: Final = timedelta(days=2)
+LARGE_JOB_SHARE: Final = 0.4
 # The maximum number of general reservations.
 MOST_RESERVATIONS: Final = 4
 # After a job has exceeded its time limit, the limits of all jobs of its namespace are ignored for this time.
@@ -34,16 +42,22 @@ DISTRUST: Final = timedelta(days=1)
 
 
 class Shares:
-    """The part of all nodes that each namespace has."""
+    """The part of all nodes with devices that each namespace has."""
 
     def __init__(self, holders: Holders, node_count: int) -> None:
+        self._node_count = max(node_count, 1)
         counts = Counter(chain.from_iterable({name for name, _ in jobs} for jobs in holders.values()))
-        self.by_namespace = {name: count / max(node_count, 1) for name, count in counts.items()}
+        self.by_namespace = {name: count / self._node_count for name, count in counts.items()}
 
     def urgency(self, namespace: str, age: timedelta) -> float:
         """Returns (age + `MIN_AGE`) / (the namespace's share + `LEAST_SHARE`)³. Larger values come first."""
         share = LEAST_SHARE + self.by_namespace.get(namespace, 0.0)
         return max(age + MIN_AGE, timedelta()).total_seconds() / share**SHARE_POWER
+
+    def may_come_first(self, namespace: str, nodes: int) -> bool:
+        """Returns whether a job of this size is large, and its namespace would not have too many nodes."""
+        share, part = self.by_namespace.get(namespace, 0.0), nodes / self._node_count
+        return part >= LARGE_JOB_PART and (not share or share + part <= LARGE_JOB_SHARE)
 
 
 class End(NamedTuple):

@@ -28,6 +28,7 @@ class Topology:
         self.nodes_with = lru_cache(maxsize=4096)(self._nodes_with)
         self.is_cut_off = lru_cache(maxsize=4)(self._is_cut_off)
         self.units_for = lru_cache(maxsize=64)(self._units_for)
+        self.count_with_devices = lru_cache(maxsize=4)(self._count_with_devices)
 
     def _units_of_label(self, key: str) -> Mapping[str, Unit]:
         """Returns the units of a topology label, by id."""
@@ -47,6 +48,12 @@ class Topology:
     def _nodes_with(self, key: str, value: str) -> tuple[str, ...]:
         """Returns the names of the nodes whose label has a value, even if the nodes form no unit."""
         return tuple(name for name, node in self.nodes.items() if node.labels.get(key) == value)
+
+    def _count_with_devices(self, devices: frozenset[str]) -> int:
+        """Returns the number of nodes that have one of these resources, or devices that pods can claim."""
+        return sum(
+            bool(node.devices) or not devices.isdisjoint(node.allocatable) for node in self.nodes.values()
+        )
 
     def why_dead(self, name: str) -> str | None:
         """Returns why pods on a node probably do not run any more; None if they may run."""

@@ -126,7 +126,9 @@ CONSTANTS = {
         "START about: an estimate. It assumes that no further jobs come, and that a job without a LIMIT runs "
         "for as long again as it has run, or for a day if it has not started"
     ),
-    "EXACT": "START by: the latest time, if running jobs keep their limits and no job with a higher priority comes",
+    "EXACT": (
+        "START by: the latest time, if running jobs keep their limits and no job with a higher priority comes"
+    ),
     "ORDER": (
         "POSITION: jobs that start now, then the highest PRIORITY, then the largest (age + 10 min) / "
         "(SHARE + 10%)³. The age begins at SINCE. SHARE is the part of all nodes with devices that the "

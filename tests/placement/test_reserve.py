@@ -14,7 +14,7 @@ from placement.decide.choose import Ranking
 from placement.decide.plan import Decision, Memory
 from placement.decide.reserve import MOST_RESERVATIONS, End
 from placement.decide.topology import Topology
-from placement.observe.model import Apart, Expression, Pod
+from placement.observe.model import Apart, Expression, Node, Pod
 from placement.observe.read import read_pod
 from tests.placement.stored import worker
 from tests.placement.world import (
@@ -104,7 +104,7 @@ def test_a_job_starts_on_reserved_units_if_it_ends_before_the_reservation_begins
     for limit, passes in ((58 * MINUTE, True), (59 * MINUTE, False), (None, False)):
         decision = ask(*there, old(), job("a", 4, limit=limit))
         assert placed(decision) == ({"a": "us-04"} if passes else {})
-        assert passes or waiting(decision)["a"].endswith("us-04: reserved for team/old")
+        assert passes or "; us-04: reserved for team/old" in waiting(decision)["a"]
     # Every job starts on other units, and one without a limit is over within a day.
     assert (
         placed(ask(running(1, HOUR, 2 * HOUR), running(2, HOUR, 3 * HOUR), old(workers=12), job("a", 4)))
@@ -191,11 +191,11 @@ def test_a_job_with_the_first_reservation_comes_before_namespaces_without_nodes_
     first = ask(*busy, large)
     assert reserved(first).startswith("team.large")
     memory, now = replace(first.memory, **changes), NOW + after
-    small = job("small", 4, age=20 * MINUTE - after, **EVIL)
+    small = job("small", 4, age=6 * DAY, **EVIL)  # a large job, and it is old
     decision = ask(*busy, large, small, memory=memory, now=now)
     assert placed(decision) == ({} if is_kept else {"evil/small": "us-01"})
     # The time is remembered, so that the job does not keep its position for another day.
-    assert decision.memory.position_kept_since == {("team", "team.large"): NOW}
+    assert decision.memory.position_kept_since["team", "team.large"] == NOW
 
 
 @pytest.mark.parametrize(("age", "is_kept"), [(2 * DAY, True), (2 * DAY - SECOND, False)])
@@ -250,6 +250,75 @@ def test_a_job_waits_longer_the_more_nodes_its_namespace_has() -> None:
         )
     ] == ["evil/next"]
     assert [*placed(ask(*busy, old("next", 4, priority=1, **EVIL), mine))] == ["evil/next"]
+
+
+LARGE = ("team", "team.large")
+SMALL = ("evil", "evil.small-1"), ("evil", "evil.small-2")
+
+
+def in_overload(count: int, own_count: int, age: timedelta) -> tuple[dict[str, Node], list[Pod]]:
+    """All but two of the UltraServers are used, some of them by the namespace of two old jobs.
+
+    Four-hour-old jobs of a namespace without nodes wait, too, and have a higher urgency.
+    """
+    nodes = servers(count)
+    pods = [*old("large", 4, age=age), *old("next", 4, age=age)]
+    for key in SMALL:
+        pods += job(key[1].removeprefix("evil."), 4, age=4 * HOUR, **EVIL)
+    for unit in range(3, count + 1):
+        namespace = "team" if unit - 2 <= own_count else f"other-{unit}"
+        workers = job(
+            "runs", 4, namespace=namespace, job=f"{namespace}.{unit}", demand=on_unit(f"us-{unit:02}")
+        )
+        workers = [replace(pod, uid=f"{pod.uid}/{unit}") for pod in workers]
+        pods += bound(workers, on(nodes, *(f"n{unit}-{position}" for position in range(4))))
+    return nodes, pods
+
+
+@pytest.mark.parametrize(
+    ("count", "own_count", "age", "memory", "is_first"),
+    [
+        (16, 4, 5 * DAY, Memory(), True),
+        (16, 4, 5 * DAY - SECOND, Memory(), False),
+        (21, 5, 5 * DAY, Memory(), False),  # the job needs less than a twentieth of the nodes
+        (16, 6, 5 * DAY, Memory(), False),  # the namespace would have more than two fifths of the nodes
+        (16, 4, 6 * DAY, Memory(age_debts={"team": (MINUTE, NOW)}), False),
+        (16, 4, 6 * DAY, Memory(position_kept_since=dict.fromkeys((LARGE, *SMALL), NOW)), False),
+        (16, 4, 6 * DAY, Memory(large_first_since={LARGE: NOW - 2 * DAY + SECOND}), True),
+        (16, 4, 6 * DAY, Memory(large_first_since={LARGE: NOW - 2 * DAY}), False),
+    ],
+)
+def test_the_oldest_large_job_of_each_namespace_comes_first_after_five_days_for_two_days(
+    count: int, own_count: int, age: timedelta, memory: Memory, *, is_first: bool
+) -> None:
+    """In overload, it would wait for weeks; and one that never starts must not stay first."""
+    nodes, pods = in_overload(count, own_count, age)
+    decision = decide(Topology(nodes.values()), pods, NOW, memory=memory)
+    first_job = "large" if is_first else "evil/small-2"
+    assert sorted(placed(decision)) == sorted(("evil/small-1", first_job))
+    if is_first:
+        assert decision.memory.large_first_since == {LARGE: memory.large_first_since.get(LARGE, NOW)}
+    # When the job runs, another job may come first.
+    large = bound([pod for pod in pods if pod.key == LARGE], on(nodes, "n1-0", "n1-1", "n1-2", "n1-3"))
+    pods = [*large, *(pod for pod in pods if pod.key != LARGE)]
+    assert LARGE not in decide(Topology(nodes.values()), pods, NOW, memory=memory).memory.large_first_since
+
+
+@pytest.mark.parametrize(
+    ("older_job", "other_nodes"),
+    [
+        (old("older", 8, age=9 * DAY)[:7], 0),  # a worker is missing
+        (old("older", 68, age=9 * DAY), 0),  # more workers than nodes
+        ([], 64),  # nodes without devices
+    ],
+)
+def test_no_job_that_cannot_start_and_no_node_without_devices_keeps_an_old_large_job_back(
+    older_job: list[Pod], other_nodes: int
+) -> None:
+    nodes, pods = in_overload(16, 4, 5 * DAY)
+    cpu_nodes = [Node(f"cpu-{number}", {}) for number in range(other_nodes)]
+    decision = decide(Topology([*nodes.values(), *cpu_nodes]), [*pods, *older_job], NOW)
+    assert sorted(placed(decision)) == ["evil/small-1", "large"]
 
 
 def test_a_namespace_whose_job_gives_a_reservation_up_owes_the_time_for_which_it_had_it() -> None:
