@@ -20,6 +20,7 @@ from placement.decide.cluster import Cluster, display_name
 from placement.decide.jobs import Job, jobs_of
 from placement.decide.lost import Loss, Losses, with_waiting_blocks
 from placement.decide.members import Examiner, Member, unexamined_member
+from placement.decide.order import Order
 from placement.decide.plan import (
     Admission,
     Cache,
@@ -34,15 +35,7 @@ from placement.decide.plan import (
 )
 from placement.decide.preempt import Preemptions, without_jobs
 from placement.decide.reasons import explain
-from placement.decide.reserve import (
-    KEEP_AGE,
-    KEEP_TIME,
-    LARGE_JOB_AGE,
-    LARGE_JOB_TIME,
-    MIN_AGE,
-    Ends,
-    Shares,
-)
+from placement.decide.reserve import MIN_AGE, Ends, Shares
 from placement.decide.topology import Topology
 from placement.messages import Reason
 from placement.observe.inventory import Inventory
@@ -101,6 +94,7 @@ class _DecisionMaker:
         self._ended_numbers: defaultdict[JobKey, set[int]] = defaultdict(set)
         self._losses = Losses(cluster, now, tuning, self._next_memory)
         self._preemptions = Preemptions(cluster, now, tuning, self._next_memory, self._losses)
+        self._order = Order(now, memory, self._next_memory, self._losses, self._preemptions)
         # By namespace, an admitted job that lacks nodes and may still get them (`_may_get_nodes`).
         self._current_jobs: dict[str, JobKey] = {}
 
@@ -138,8 +132,7 @@ class _DecisionMaker:
         by_key = {job.key: job for job in jobs}
         self._errors += self._losses.follow(by_key, self._memory)
         self._preemptions.follow(by_key, self._scene.pods, self._memory.preemption)
-        first_large_jobs = self._first_large_jobs(jobs, shares)
-        jobs.sort(key=lambda job: self._order(job, shares, first_large_jobs))
+        self._order.sort(jobs, shares)
         self._ends.add(jobs, self._cluster.holders)
         lacking_jobs = (job.key for job in jobs if self._may_get_nodes(job) and not job.is_settled)
         self._current_jobs = {key[0]: key for key in lacking_jobs}
@@ -150,69 +143,14 @@ class _DecisionMaker:
                 self._report_bug(job, error)
         return members, jobs
 
-    def _first_large_jobs(self, jobs: Iterable[Job], shares: Shares) -> Collection[JobKey]:
-        """Returns, for each namespace, the oldest large job that has waited for `LARGE_JOB_AGE`.
-
-        If this job does not start within `LARGE_JOB_TIME`, no other job of the namespace replaces it until it
-        starts or is deleted. A namespace with a debt has no such job.
-        """
-        first_since = self._next_memory.large_first_since
-        oldest: dict[str, tuple[datetime, JobKey]] = {}
-        for job in jobs:
-            namespace, nodes = job.key[0], len(job.unpinned_workers)
-            if nodes and (since := self._memory.large_first_since.get(job.key)):
-                first_since[job.key] = since
-            if not shares.may_come_first(namespace, nodes) or job.obstacle:
-                continue
-            age_start = self._age_start(job)
-            if self._now - age_start >= LARGE_JOB_AGE:
-                oldest[namespace] = min(oldest.get(namespace, (age_start, job.key)), (age_start, job.key))
-        expired = {key[0] for key, since in first_since.items() if self._now - since >= LARGE_JOB_TIME}
-        for namespace in oldest.keys() & (expired | self._next_memory.age_debts.keys()):
-            del oldest[namespace]
-        first_jobs = [key for _, key in oldest.values()]
-        first_since.update((key, first_since.get(key, self._now)) for key in first_jobs)
-        return first_jobs
-
-    def _order(
-        self, job: Job, shares: Shares, first_large_jobs: Collection[JobKey]
-    ) -> tuple[bool, int, bool, int, float, datetime, JobKey]:
-        """Returns the sort key of a job: jobs of `_goes_first`, then higher priority, then higher urgency.
-
-        Among jobs of the same priority, jobs that preempt come first, then jobs that keep their position,
-        then ``first_large_jobs``. A job loses its position after `KEEP_TIME`, after a failure that reduces
-        its age, or if its namespace has a debt.
-        """
-        age_start, kept_since = self._age_start(job), self._memory.position_kept_since.get(job.key)
-        urgency = shares.urgency(job.key[0], self._now - age_start)
-        goes_first, preempts = self._goes_first(job), self._preemptions.preempts(job)
-        is_kept = kept_since is not None and age_start <= kept_since and self._now - kept_since < KEEP_TIME
-        is_kept = is_kept and job.key[0] not in self._next_memory.age_debts
-        position = 0 if is_kept else 1 if job.key in first_large_jobs else 2
-        return not goes_first, -job.priority, not preempts, position, -urgency, age_start, job.key
-
-    def _age_start(self, job: Job) -> datetime:
-        """Returns when the age of a job begins: from then on, the job exists and could have been admitted.
-
-        If an admission fails, the jobs of the namespace lose their age, except jobs that wait again after a
-        node failure or a preemption. Otherwise a namespace could hold a unit by jobs that fail, one after the
-        other. A debt of the namespace reduces the age of all its jobs.
-        """
-        created, failure, namespace = job.created, self._next_memory.failures.get(job.key), job.key[0]
-        failed_at = self._next_memory.failed_namespaces.get(namespace, created)
-        age_start = self._memory.age_starts.get(job.key, created)
-        age_start = self._losses.age_start(job) or max(created, age_start, failed_at)
-        if failure and failure.count and not failure.refusal:
-            age_start = max(failure.at, age_start)
-        debt, _ = self._next_memory.age_debts.get(namespace, (timedelta(), None))
-        return age_start + debt
-
     def _remember(self) -> Memory:
         """Returns the memory for the next decision."""
+        unstarted_jobs = {waiting.job.key: waiting.job for waiting in self._waiting}
+        unstarted_jobs |= {admission.job.key: admission.job for admission in self._admissions}
         return replace(
             self._next_memory,
             reserved_since=self._reserved_since(),
-            position_kept_since=self._position_kept_since(),
+            position_kept_since=self._order.position_kept_since(unstarted_jobs, self._cluster.reservations),
             admitted_jobs=self._ends.admitted_jobs,
             exceeded_limits=self._ends.exceeded_limits,
             preemption=self._preemptions.current,
@@ -233,36 +171,6 @@ class _DecisionMaker:
             if job in still_waiting:
                 since_by_namespace[job[0]] = min(since, since_by_namespace.get(job[0], since))
         return {job: since_by_namespace.get(job[0], self._now) for job in reserved_jobs}
-
-    def _position_kept_since(self) -> dict[JobKey, datetime]:
-        """Returns when the waiting jobs began to keep their positions, even if `KEEP_TIME` is over.
-
-        A job is forgotten when it has all its nodes, or has a gated worker created since then. While a
-        namespace has a debt or a failure, none of its jobs begins to keep its position.
-        """
-        jobs = {waiting.job.key: waiting.job for waiting in self._waiting}
-        jobs |= {admission.job.key: admission.job for admission in self._admissions}
-        since_by_job = {
-            key: since
-            for key, since in self._memory.position_kept_since.items()
-            if ((job := jobs.get(key)) and job.created <= since) or key in self._next_memory.unsettled
-        }
-        penalised = self._next_memory.age_debts.keys() | self._next_memory.failed_namespaces.keys()
-        for index, reservation in enumerate(self._cluster.reservations.general):
-            job = jobs.get(reservation.job)
-            if job is None or reservation.is_internal or job.key[0] in penalised:
-                continue
-            if index == 0 or self._now - self._age_start(job) >= KEEP_AGE:
-                since_by_job.setdefault(job.key, self._now)
-        return since_by_job
-
-    def _goes_first(self, job: Job) -> bool:
-        """Returns whether a job needs only its own units, or new ones in place of units with failed nodes.
-
-        A job with a failed admission or a refused write in the memory does not go first, nor does a victim.
-        """
-        moves = (job.is_returning or self._losses.moves(job)) and not self._preemptions.is_victim(job.key)
-        return moves and job.key not in self._next_memory.failures
 
     def _add_pods(self, cache: Cache | None) -> tuple[Examiner, list[Member]]:
         """Adds all pods and claims. Returns the examiner, and the pods of the jobs that no bug affects."""
@@ -333,7 +241,7 @@ class _DecisionMaker:
             return
         late_workers = self._late_workers(job)
         obstacle = job.obstacle if job.gated_pods else None
-        self._keep_age_start(job, is_stuck=bool(obstacle))
+        self._order.keep_age_start(job, is_stuck=bool(obstacle))
         ending = messages.ENDING if self._preemptions.is_victim(job.key) else None
         why = obstacle or ending or self._backoff_reason(job) if job.gated_pods else None
         if late_workers and not self._was_refused(job):
@@ -341,8 +249,8 @@ class _DecisionMaker:
         elif why is not None:
             self._waiting.append(Waiting(job, why, Reason.PODS if obstacle else Reason.BACKOFF))
         elif job.gated_pods:
-            age = self._now - self._age_start(job)
-            reserves = self._tuning.reserves and (age >= MIN_AGE or self._goes_first(job))
+            age = self._now - self._order.age_start(job)
+            reserves = self._tuning.reserves and (age >= MIN_AGE or self._order.goes_first(job))
             try:
                 self._admissions.append(self._allocator.admit(job, age if reserves else None))
                 self._current_jobs[job.key[0]] = job.key
@@ -358,7 +266,7 @@ class _DecisionMaker:
                 can_repel = job.key[0] in self._cluster.repelling.namespaces
                 units = shortage.ranking.units.values() if shortage and can_repel else ()
                 if any(self._cluster.is_repelled_by_own_namespace(unit, job) for unit in units):
-                    self._keep_age_start(job, is_stuck=True)  # its author can remove this obstacle
+                    self._order.keep_age_start(job, is_stuck=True)  # its author can remove this obstacle
 
     def _try_preemption(self, job: Job, shortage: Shortage) -> Shortage:
         """Begins or continues a preemption, and reserves its units. Returns the shortage with the victims."""
@@ -420,14 +328,6 @@ class _DecisionMaker:
         if pods_to_delete and not keep_reason:
             deletion = Deletion(job, pods_to_delete, why, loss.reason, loss.at_once, preemptor=loss.preemptor)
             self._deletions.append(deletion._replace(is_last=False))
-
-    def _keep_age_start(self, job: Job, *, is_stuck: bool) -> None:
-        """Remembers when a job's age begins. If the job is stuck, skips the time since the last decision."""
-        since, previous = self._memory.age_starts.get(job.key), self._memory.decided_at
-        if is_stuck:  # without a last decision, all time until now is excluded
-            since = min((since or job.created) + (self._now - previous), self._now) if previous else self._now
-        if since and job.gated_pods:
-            self._next_memory.age_starts[job.key] = since
 
     def _late_workers(self, job: Job) -> tuple[Member, ...]:
         """Returns the unstarted workers of a job that lacks nodes too long. Updates `Memory.unsettled`."""
