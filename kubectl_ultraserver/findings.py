@@ -123,8 +123,8 @@ class Case:
     def workers(self) -> tuple[Pod, ...]:
         """The pods with a placement annotation, a problem or devices, sorted by job, number and name.
 
-        If no pod or template has a placement annotation, these are all pods except launchers. An ended pod is
-        left out if it was replaced, or if its number is too high.
+        If no pod or template has a readable placement annotation, pods without devices belong to them, too,
+        except launchers. An ended pod is left out if it was replaced, or if its number is too high.
         """
         workers: list[Pod] = []
         numbers: defaultdict[str, set[int]] = defaultdict(set)

@@ -36,7 +36,7 @@ class Entry:
         job: The job's namespace and name.
         workers: The number of the job's workers.
         priority: The job's priority.
-        share: The share of all nodes that the job's namespace has, from 0 to 1.
+        share: The share of the nodes with devices that the job's namespace has, from 0 to 1.
         since: The time since which all workers of the job exist.
         limit: The job's time limit in seconds; None without a time limit.
         reason: Why the job waits, as a code: `FITS` or a `Reason`; empty if that is not known.

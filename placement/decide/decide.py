@@ -1,10 +1,11 @@
 """Decides which jobs are admitted now, which units they get, and why other jobs wait. Pure, without a clock.
 
 Jobs that need only units that they already have, or that move off failed nodes, come first. Then jobs are
-sorted by priority, and for equal priority by urgency (`Shares.urgency`), except jobs that preempt, jobs that
-keep their position, and old large jobs. The first job that does not fit gets a reservation of the units that
-become free first. Later jobs are admitted to units that are not reserved, or to reserved units if these jobs
-end before the reservation begins. The demands and failures of a job do not delay jobs of other namespaces.
+sorted by priority. For equal priority, jobs that preempt come first, then jobs that keep their position, then
+old large jobs, then other jobs by urgency (`Shares.urgency`). The first job that does not fit gets a
+reservation of the units that become free first. Later jobs are admitted to units that are not reserved, or to
+reserved units if these jobs end before the reservation begins. The demands and failures of a job do not delay
+jobs of other namespaces.
 """
 
 from collections import defaultdict
@@ -241,7 +242,7 @@ class _DecisionMaker:
             return
         late_workers = self._late_workers(job)
         obstacle = job.obstacle if job.gated_pods else None
-        self._order.keep_age_start(job, is_stuck=bool(obstacle))
+        self._order.remember_age_start(job, is_stuck=bool(obstacle))
         ending = messages.ENDING if self._preemptions.is_victim(job.key) else None
         why = obstacle or ending or self._backoff_reason(job) if job.gated_pods else None
         if late_workers and not self._was_refused(job):
@@ -250,7 +251,7 @@ class _DecisionMaker:
             self._waiting.append(Waiting(job, why, Reason.PODS if obstacle else Reason.BACKOFF))
         elif job.gated_pods:
             age = self._now - self._order.age_start(job)
-            reserves = self._tuning.reserves and (age >= MIN_AGE or self._order.goes_first(job))
+            reserves = self._tuning.reserves and (age >= MIN_AGE or self._order.is_resuming(job))
             try:
                 self._admissions.append(self._allocator.admit(job, age if reserves else None))
                 self._current_jobs[job.key[0]] = job.key
@@ -266,7 +267,7 @@ class _DecisionMaker:
                 can_repel = job.key[0] in self._cluster.repelling.namespaces
                 units = shortage.ranking.units.values() if shortage and can_repel else ()
                 if any(self._cluster.is_repelled_by_own_namespace(unit, job) for unit in units):
-                    self._order.keep_age_start(job, is_stuck=True)  # its author can remove this obstacle
+                    self._order.remember_age_start(job, is_stuck=True)  # its author can remove this obstacle
 
     def _try_preemption(self, job: Job, shortage: Shortage) -> Shortage:
         """Begins or continues a preemption, and reserves its units. Returns the shortage with the victims."""

@@ -2,20 +2,29 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
+from typing import Final
 
 from placement.decide.jobs import Job
 from placement.decide.lost import Losses
 from placement.decide.plan import Memory
 from placement.decide.preempt import Preemptions
-from placement.decide.reserve import (
-    KEEP_AGE,
-    KEEP_TIME,
-    LARGE_JOB_AGE,
-    LARGE_JOB_TIME,
-    Reservations,
-    Shares,
-)
+from placement.decide.reserve import Reservations, Shares
 from placement.observe.model import JobKey
+
+# For `KEEP_TIME`, a job with the first general reservation comes before other jobs of its priority, and so
+# does a job of at least `KEEP_AGE` with a further reservation. Otherwise many small jobs of namespaces
+# without nodes could overtake a large job, one after the other, and take its reserved units.
+KEEP_TIME: Final = timedelta(days=1)
+KEEP_AGE: Final = timedelta(days=2)
+# A job is large if its number of workers is at least this part of the number of nodes with devices. In each
+# namespace, the oldest large job is favoured after `LARGE_JOB_AGE`, for at most `LARGE_JOB_TIME`: it comes
+# before other jobs. With this job, the namespace must have at most `LARGE_JOB_SHARE` of these nodes, unless
+# it has no other nodes. Otherwise, while more work arrives than the cluster can do, a large job of a
+# namespace that uses much could wait for weeks behind small jobs.
+LARGE_JOB_PART: Final = 1 / 20
+LARGE_JOB_AGE: Final = timedelta(days=5)
+LARGE_JOB_TIME: Final = timedelta(days=2)
+LARGE_JOB_SHARE: Final = 0.4
 
 
 class Order:
@@ -28,14 +37,21 @@ class Order:
         self._losses, self._preemptions = losses, preemptions
 
     def sort(self, jobs: list[Job], shares: Shares) -> None:
-        """Sorts jobs in the order in which they are considered."""
-        first_large_jobs = self._first_large_jobs(jobs, shares)
-        jobs.sort(key=lambda job: self._sort_key(job, shares, first_large_jobs))
+        """Sorts jobs in the order in which they are considered, and remembers the favoured jobs."""
+        favoured_since = self._next_memory.favoured_since
+        unstarted_jobs = {job.key for job in jobs if job.unpinned_workers}
+        favoured_since.update(
+            item for item in self._memory.favoured_since.items() if item[0] in unstarted_jobs
+        )
+        favoured_jobs = self._favoured_jobs(jobs, shares)
+        for key in favoured_jobs:
+            favoured_since.setdefault(key, self._now)
+        jobs.sort(key=lambda job: self._sort_key(job, shares, favoured_jobs))
 
-    def goes_first(self, job: Job) -> bool:
+    def is_resuming(self, job: Job) -> bool:
         """Returns whether a job needs only its own units, or new ones in place of units with failed nodes.
 
-        A job with a failed admission or a refused write in the memory does not go first, nor does a victim.
+        A job with a failed admission or a refused write in the memory is not resuming, nor is a victim.
         """
         moves = (job.is_returning or self._losses.moves(job)) and not self._preemptions.is_victim(job.key)
         return moves and job.key not in self._next_memory.failures
@@ -56,7 +72,7 @@ class Order:
         debt, _ = self._next_memory.age_debts.get(namespace, (timedelta(), None))
         return age_start + debt
 
-    def keep_age_start(self, job: Job, *, is_stuck: bool) -> None:
+    def remember_age_start(self, job: Job, *, is_stuck: bool) -> None:
         """Remembers when a job's age begins. If the job is stuck, skips the time since the last decision."""
         since, previous = self._memory.age_starts.get(job.key), self._memory.decided_at
         if is_stuck:  # without a last decision, all time until now is excluded
@@ -87,43 +103,45 @@ class Order:
                 since_by_job.setdefault(job.key, self._now)
         return since_by_job
 
-    def _first_large_jobs(self, jobs: Iterable[Job], shares: Shares) -> Collection[JobKey]:
+    def _favoured_jobs(self, jobs: Iterable[Job], shares: Shares) -> set[JobKey]:
         """Returns, for each namespace, the oldest large job that has waited for `LARGE_JOB_AGE`.
 
-        If this job does not start within `LARGE_JOB_TIME`, no other job of the namespace replaces it until it
-        starts or is deleted. A namespace with a debt has no such job.
+        A namespace has no favoured job while it has a debt, or while a job that was favoured for
+        `LARGE_JOB_TIME` still waits.
         """
-        first_since = self._next_memory.large_first_since
+        times = self._next_memory.favoured_since.items()
+        expired = {key[0] for key, since in times if self._now - since >= LARGE_JOB_TIME}
         oldest: dict[str, tuple[datetime, JobKey]] = {}
         for job in jobs:
-            namespace, nodes = job.key[0], len(job.unpinned_workers)
-            if nodes and (since := self._memory.large_first_since.get(job.key)):
-                first_since[job.key] = since
-            if not shares.may_come_first(namespace, nodes) or job.obstacle:
+            namespace = job.key[0]
+            if namespace in expired or namespace in self._next_memory.age_debts:
                 continue
-            age_start = self.age_start(job)
-            if self._now - age_start >= LARGE_JOB_AGE:
-                oldest[namespace] = min(oldest.get(namespace, (age_start, job.key)), (age_start, job.key))
-        expired = {key[0] for key, since in first_since.items() if self._now - since >= LARGE_JOB_TIME}
-        for namespace in oldest.keys() & (expired | self._next_memory.age_debts.keys()):
-            del oldest[namespace]
-        first_jobs = [key for _, key in oldest.values()]
-        first_since.update((key, first_since.get(key, self._now)) for key in first_jobs)
-        return first_jobs
+            if _can_be_favoured(job, shares):
+                entry = self.age_start(job), job.key
+                if self._now - self.age_start(job) >= LARGE_JOB_AGE:
+                    oldest[namespace] = min(oldest.get(namespace, entry), entry)
+        return {key for _, key in oldest.values()}
 
     def _sort_key(
-        self, job: Job, shares: Shares, first_large_jobs: Collection[JobKey]
+        self, job: Job, shares: Shares, favoured_jobs: Collection[JobKey]
     ) -> tuple[bool, int, bool, int, float, datetime, JobKey]:
-        """Returns the sort key of a job: jobs of `goes_first`, then higher priority, then higher urgency.
+        """Returns the sort key of a job: jobs of `is_resuming`, then higher priority, then higher urgency.
 
         Among jobs of the same priority, jobs that preempt come first, then jobs that keep their position,
-        then ``first_large_jobs``. A job loses its position after `KEEP_TIME`, after a failure that reduces
-        its age, or if its namespace has a debt.
+        then ``favoured_jobs``. A job loses its position after `KEEP_TIME`, after a failure that reduces its
+        age, or if its namespace has a debt.
         """
         age_start, kept_since = self.age_start(job), self._memory.position_kept_since.get(job.key)
         urgency = shares.urgency(job.key[0], self._now - age_start)
-        goes_first, preempts = self.goes_first(job), self._preemptions.preempts(job)
-        is_kept = kept_since is not None and age_start <= kept_since and self._now - kept_since < KEEP_TIME
-        is_kept = is_kept and job.key[0] not in self._next_memory.age_debts
-        position = 0 if is_kept else 1 if job.key in first_large_jobs else 2
-        return not goes_first, -job.priority, not preempts, position, -urgency, age_start, job.key
+        is_recent = kept_since is not None and age_start <= kept_since and self._now - kept_since < KEEP_TIME
+        is_kept = is_recent and job.key[0] not in self._next_memory.age_debts
+        rank = 0 if is_kept else 1 if job.key in favoured_jobs else 2
+        is_resuming, preempts = self.is_resuming(job), self._preemptions.preempts(job)
+        return not is_resuming, -job.priority, not preempts, rank, -urgency, age_start, job.key
+
+
+def _can_be_favoured(job: Job, shares: Shares) -> bool:
+    """Returns whether a job is large and could start, and its namespace would not have too many nodes."""
+    share, part = shares.by_namespace.get(job.key[0], 0.0), len(job.unpinned_workers) / shares.node_count
+    is_within_share = share == 0 or share + part <= LARGE_JOB_SHARE
+    return part >= LARGE_JOB_PART and is_within_share and not job.obstacle

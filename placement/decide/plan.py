@@ -137,8 +137,8 @@ class Memory:
     reserved_since: dict[JobKey, datetime] = field(default_factory=dict)
     # When a job that still waits first got a reservation with which it keeps its position in the queue.
     position_kept_since: dict[JobKey, datetime] = field(default_factory=dict)
-    # When a large job that still waits first came before other jobs because of its age.
-    large_first_since: dict[JobKey, datetime] = field(default_factory=dict)
+    # For waiting large jobs: the time at which the job first came before others because of its age.
+    favoured_since: dict[JobKey, datetime] = field(default_factory=dict)
     # When each job got its units; and by namespace, when a job last exceeded its time limit.
     admitted_jobs: dict[JobKey, AdmittedJob] = field(default_factory=dict)
     exceeded_limits: dict[str, datetime] = field(default_factory=dict)

@@ -56,8 +56,8 @@ def causes_text(unit_causes: Sequence[tuple[str, Cause]]) -> str:
 def causes(cluster: Cluster, ranking: Ranking, job: Job) -> Iterator[tuple[str, Cause]]:
     """Yields the units that a job cannot have, each with the cause.
 
-    Unusable units come first, and units that are not selected last. Between them, units with other causes
-    than a holder come first: their causes may last, and a busy cluster has many units with holders.
+    The order is: unusable units; units with other causes; units with holders, of which a busy cluster has
+    many; units that the job does not select.
     """
     yield from ranking.unusable_units.items()
     held: list[tuple[str, Cause]] = []

@@ -13,7 +13,7 @@ from placement.observe.model import Guarantee, Holders, JobKey, is_jobless
 
 # This is added to the share of a namespace. So at the same age, a job of a namespace without nodes is 1,331
 # times (1.1 / 0.1, to the third power) as urgent as a job of a namespace with all nodes.
-LEAST_SHARE: Final = 0.1
+SHARE_OFFSET: Final = 0.1
 SHARE_POWER: Final = 3
 # A younger job gets no reservation, unless it goes first. So if jobs arrive together, the jobs that fit start
 # first. This time is also added to each age, so that shares matter for new jobs, too.
@@ -21,19 +21,6 @@ MIN_AGE: Final = timedelta(minutes=10)
 # An older job gets a reservation although an earlier job of another namespace has one. Otherwise the earlier
 # job could hold the only reservation for ever, if it selects a unit that is never free.
 OVERDUE_AGE: Final = timedelta(days=1)
-# For `KEEP_TIME`, a job with the first general reservation comes before other jobs of its priority, and so
-# does a job of at least `KEEP_AGE` with a further reservation. Otherwise many small jobs of namespaces
-# without nodes could overtake a large job, one after the other, and take its reserved units.
-KEEP_TIME: Final = timedelta(days=1)
-KEEP_AGE: Final = timedelta(days=2)
-# A job is large if it needs at least this part of all nodes with devices. In each namespace, the oldest large
-# job comes first after `LARGE_JOB_AGE`, for at most `LARGE_JOB_TIME`, if its namespace then has at most
-# `LARGE_JOB_SHARE` of these nodes, or only this job. Otherwise, while more work arrives than the cluster can
-# do, a large job of a namespace that uses much could wait for weeks behind small jobs.
-LARGE_JOB_PART: Final = 1 / 20
-LARGE_JOB_AGE: Final = timedelta(days=5)
-LARGE_JOB_TIME: Final = timedelta(days=2)
-LARGE_JOB_SHARE: Final = 0.4
 # The maximum number of general reservations.
 MOST_RESERVATIONS: Final = 4
 # After a job has exceeded its time limit, the limits of all jobs of its namespace are ignored for this time.
@@ -45,19 +32,14 @@ class Shares:
     """The part of all nodes with devices that each namespace has."""
 
     def __init__(self, holders: Holders, node_count: int) -> None:
-        self._node_count = max(node_count, 1)
+        self.node_count = max(node_count, 1)
         counts = Counter(chain.from_iterable({name for name, _ in jobs} for jobs in holders.values()))
-        self.by_namespace = {name: count / self._node_count for name, count in counts.items()}
+        self.by_namespace = {name: count / self.node_count for name, count in counts.items()}
 
     def urgency(self, namespace: str, age: timedelta) -> float:
-        """Returns (age + `MIN_AGE`) / (the namespace's share + `LEAST_SHARE`)³. Larger values come first."""
-        share = LEAST_SHARE + self.by_namespace.get(namespace, 0.0)
+        """Returns (age + `MIN_AGE`) / (the namespace's share + `SHARE_OFFSET`)³. Larger values come first."""
+        share = SHARE_OFFSET + self.by_namespace.get(namespace, 0.0)
         return max(age + MIN_AGE, timedelta()).total_seconds() / share**SHARE_POWER
-
-    def may_come_first(self, namespace: str, nodes: int) -> bool:
-        """Returns whether a job of this size is large, and its namespace would not have too many nodes."""
-        share, part = self.by_namespace.get(namespace, 0.0), nodes / self._node_count
-        return part >= LARGE_JOB_PART and (not share or share + part <= LARGE_JOB_SHARE)
 
 
 class End(NamedTuple):

@@ -284,8 +284,8 @@ def in_overload(count: int, own_count: int, age: timedelta) -> tuple[dict[str, N
         (16, 6, 5 * DAY, Memory(), False),  # the namespace would have more than two fifths of the nodes
         (16, 4, 6 * DAY, Memory(age_debts={"team": (MINUTE, NOW)}), False),
         (16, 4, 6 * DAY, Memory(position_kept_since=dict.fromkeys((LARGE, *SMALL), NOW)), False),
-        (16, 4, 6 * DAY, Memory(large_first_since={LARGE: NOW - 2 * DAY + SECOND}), True),
-        (16, 4, 6 * DAY, Memory(large_first_since={LARGE: NOW - 2 * DAY}), False),
+        (16, 4, 6 * DAY, Memory(favoured_since={LARGE: NOW - 2 * DAY + SECOND}), True),
+        (16, 4, 6 * DAY, Memory(favoured_since={LARGE: NOW - 2 * DAY}), False),
     ],
 )
 def test_the_oldest_large_job_of_each_namespace_comes_first_after_five_days_for_two_days(
@@ -297,11 +297,11 @@ def test_the_oldest_large_job_of_each_namespace_comes_first_after_five_days_for_
     first_job = "large" if is_first else "evil/small-2"
     assert sorted(placed(decision)) == sorted(("evil/small-1", first_job))
     if is_first:
-        assert decision.memory.large_first_since == {LARGE: memory.large_first_since.get(LARGE, NOW)}
+        assert decision.memory.favoured_since == {LARGE: memory.favoured_since.get(LARGE, NOW)}
     # When the job runs, another job may come first.
     large = bound([pod for pod in pods if pod.key == LARGE], on(nodes, "n1-0", "n1-1", "n1-2", "n1-3"))
     pods = [*large, *(pod for pod in pods if pod.key != LARGE)]
-    assert LARGE not in decide(Topology(nodes.values()), pods, NOW, memory=memory).memory.large_first_since
+    assert LARGE not in decide(Topology(nodes.values()), pods, NOW, memory=memory).memory.favoured_since
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ def test_a_renamed_export_is_created_and_its_stale_label_refused_when_it_is_appl
     other = ada.wait_for(people.started, "mpijob", "other")
     assert template(other, "Worker")["metadata"]["labels"][keys.JOB].endswith(".other")
     assert_refused(
-        tries(ada, copy, "apply"), SAYS_LABEL, '.other" to "', "a FILE for kubectl apply must not have it"
+        tries(ada, copy, "apply"), SAYS_LABEL, '.other" to "', "remove it from a FILE for kubectl apply"
     )
 
 
