@@ -131,10 +131,10 @@ class Case:
         raw_pods = sorted(self.pods, key=_has_ended)
         for raw in raw_pods:
             pod = _pod_of(raw)
-            is_unplaced_worker = self.place is None and not is_launcher(raw)
-            uses_devices = self.fleet.examiner.with_claims(pod).uses_devices
-            if pod.place is None and not (is_unplaced_worker or uses_devices or self.problem(pod)):
-                continue
+            if pod.place is None and (self.place or is_launcher(raw)):
+                member = self.fleet.examiner.with_claims(pod)
+                if not (member.problem or member.uses_devices):
+                    continue
             known_numbers = numbers[pod.job]
             if pod.place is None or pod.place.index is None:  # no fixed number
                 pod = replace(pod, number=len(known_numbers))

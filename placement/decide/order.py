@@ -39,10 +39,10 @@ class Order:
     def sort(self, jobs: list[Job], shares: Shares) -> None:
         """Sorts jobs in the order in which they are considered, and remembers the favoured jobs."""
         favoured_since = self._next_memory.favoured_since
-        unstarted_jobs = {job.key for job in jobs if job.unpinned_workers}
-        favoured_since.update(
-            item for item in self._memory.favoured_since.items() if item[0] in unstarted_jobs
-        )
+        for job in jobs:
+            since = self._memory.favoured_since.get(job.key)
+            if since and job.unpinned_workers and job.created <= since:  # otherwise the job is a new one
+                favoured_since[job.key] = since
         favoured_jobs = self._favoured_jobs(jobs, shares)
         for key in favoured_jobs:
             favoured_since.setdefault(key, self._now)
@@ -116,9 +116,9 @@ class Order:
             namespace = job.key[0]
             if namespace in expired or namespace in self._next_memory.age_debts:
                 continue
-            if _can_be_favoured(job, shares):
+            if _is_large(job, shares):
                 entry = self.age_start(job), job.key
-                if self._now - self.age_start(job) >= LARGE_JOB_AGE:
+                if self._now - entry[0] >= LARGE_JOB_AGE and not _has_obstacle(job):
                     oldest[namespace] = min(oldest.get(namespace, entry), entry)
         return {key for _, key in oldest.values()}
 
@@ -140,8 +140,15 @@ class Order:
         return not is_resuming, -job.priority, not preempts, rank, -urgency, age_start, job.key
 
 
-def _can_be_favoured(job: Job, shares: Shares) -> bool:
-    """Returns whether a job is large and could start, and its namespace would not have too many nodes."""
+def _is_large(job: Job, shares: Shares) -> bool:
+    """Returns whether a job is large, and its namespace would not have too many nodes."""
     share, part = shares.by_namespace.get(job.key[0], 0.0), len(job.unpinned_workers) / shares.node_count
     is_within_share = share == 0 or share + part <= LARGE_JOB_SHARE
-    return part >= LARGE_JOB_PART and is_within_share and not job.obstacle
+    return LARGE_JOB_PART <= part <= 1 and is_within_share
+
+
+def _has_obstacle(job: Job) -> bool:
+    try:
+        return job.obstacle is not None
+    except Exception:  # noqa: BLE001 - a bug in this program, which is reported when the job is considered
+        return True

@@ -15,8 +15,8 @@ from placement.observe.model import Guarantee, Holders, JobKey, is_jobless
 # times (1.1 / 0.1, to the third power) as urgent as a job of a namespace with all nodes.
 SHARE_OFFSET: Final = 0.1
 SHARE_POWER: Final = 3
-# A younger job gets no reservation, unless it goes first. So if jobs arrive together, the jobs that fit start
-# first. This time is also added to each age, so that shares matter for new jobs, too.
+# A younger job gets no reservation, except resuming jobs (`Order.is_resuming`). So if jobs arrive together,
+# the jobs that fit start first. This time is also added to each age, so that shares matter for new jobs, too.
 MIN_AGE: Final = timedelta(minutes=10)
 # An older job gets a reservation although an earlier job of another namespace has one. Otherwise the earlier
 # job could hold the only reservation for ever, if it selects a unit that is never free.

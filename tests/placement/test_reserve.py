@@ -11,6 +11,7 @@ import pytest
 from common.times import duration
 from contract.keys import JOB, SERVER_4, TIME_LIMIT
 from placement.decide.choose import Ranking
+from placement.decide.jobs import Job
 from placement.decide.plan import Decision, Memory
 from placement.decide.reserve import MOST_RESERVATIONS, End
 from placement.decide.topology import Topology
@@ -286,6 +287,7 @@ def in_overload(count: int, own_count: int, age: timedelta) -> tuple[dict[str, N
         (16, 4, 6 * DAY, Memory(position_kept_since=dict.fromkeys((LARGE, *SMALL), NOW)), False),
         (16, 4, 6 * DAY, Memory(favoured_since={LARGE: NOW - 2 * DAY + SECOND}), True),
         (16, 4, 6 * DAY, Memory(favoured_since={LARGE: NOW - 2 * DAY}), False),
+        (16, 4, 6 * DAY, Memory(favoured_since={LARGE: NOW - 7 * DAY}), True),  # of an older job of this name
     ],
 )
 def test_the_oldest_large_job_of_each_namespace_comes_first_after_five_days_for_two_days(
@@ -297,7 +299,8 @@ def test_the_oldest_large_job_of_each_namespace_comes_first_after_five_days_for_
     first_job = "large" if is_first else "evil/small-2"
     assert sorted(placed(decision)) == sorted(("evil/small-1", first_job))
     if is_first:
-        assert decision.memory.favoured_since == {LARGE: memory.favoured_since.get(LARGE, NOW)}
+        since = memory.favoured_since.get(LARGE, NOW)
+        assert decision.memory.favoured_since == {LARGE: since if since > NOW - age else NOW}
     # When the job runs, another job may come first.
     large = bound([pod for pod in pods if pod.key == LARGE], on(nodes, "n1-0", "n1-1", "n1-2", "n1-3"))
     pods = [*large, *(pod for pod in pods if pod.key != LARGE)]
@@ -319,6 +322,26 @@ def test_no_job_that_cannot_start_and_no_node_without_devices_keeps_an_old_large
     cpu_nodes = [Node(f"cpu-{number}", {}) for number in range(other_nodes)]
     decision = decide(Topology([*nodes.values(), *cpu_nodes]), [*pods, *older_job], NOW)
     assert sorted(placed(decision)) == ["evil/small-1", "large"]
+
+
+def test_a_job_with_more_workers_than_nodes_keeps_no_old_large_job_back() -> None:
+    nodes, pods = in_overload(16, 0, 5 * DAY)
+    huge = old("huge", 68, age=9 * DAY)
+    decision = decide(Topology(nodes.values()), [*pods, *huge], NOW)
+    assert decision.memory.favoured_since.keys() == {LARGE}
+
+
+def test_a_bug_about_an_old_large_job_affects_only_this_job() -> None:
+    nodes, pods = in_overload(16, 4, 6 * DAY)
+
+    def broken(job: Job) -> None:
+        if job.key == LARGE:
+            raise RuntimeError("a bug")
+
+    with mock.patch.object(Job, "_why_it_repels_itself", broken):
+        decision = decide(Topology(nodes.values()), pods, NOW)
+    assert [job.key for job, _ in decision.errors] == [LARGE]
+    assert sorted(placed(decision)) == ["evil/small-1", "next"]
 
 
 def test_a_namespace_whose_job_gives_a_reservation_up_owes_the_time_for_which_it_had_it() -> None:
