@@ -108,12 +108,8 @@ def rows(case: Case) -> Iterator[Row]:
     def order(worker: Pod) -> tuple[bool, str, int, int]:
         node = case.node(worker)
         if worker.place is None or worker.place.size == 1 or node is None:
-            return (
-                not worker.node,
-                "",
-                0,
-                worker.number,
-            )  # on single nodes, ranks have the order of the hostfile
+            # On single nodes, ranks have the order of the hostfile.
+            return not worker.node, "", 0, worker.number
         number, server = node_number(node, worker.place.unit), node.labels.get(worker.place.unit, "")
         return False, server, int(number) if number.isdecimal() else -1, worker.number
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from contract import keys, place
+from placement.observe.read import ENDED_PHASES
 from testbed.plane.controlplane import ControlPlane
 from testbed.plane.kubectl import Kubectl, KubectlError, Object
 from testbed.plane.plugin import eventually
@@ -132,7 +133,7 @@ def test_a_job_leaves_a_node_that_is_not_ready(
 
 def unended(pods: list[Object]) -> list[Object]:
     """Returns the Pods that have not ended."""
-    return [pod for pod in pods if pod["status"]["phase"] not in {"Failed", "Succeeded"}]
+    return [pod for pod in pods if pod["status"]["phase"] not in ENDED_PHASES]
 
 
 def uids(pods: list[Object], job: str) -> set[str]:
