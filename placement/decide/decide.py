@@ -1,11 +1,11 @@
 """Decides which jobs are admitted now, which units they get, and why other jobs wait. Pure, without a clock.
 
 Jobs that need only units that they already have, or that move off failed nodes, come first. Then jobs are
-sorted by priority. For equal priority, jobs that preempt come first, then jobs that keep their position, then
-old large jobs, then other jobs by urgency (`Shares.urgency`). The first job that does not fit gets a
-reservation of the units that become free first. Later jobs are admitted to units that are not reserved, or to
-reserved units if these jobs end before the reservation begins. The demands and failures of a job do not delay
-jobs of other namespaces.
+sorted by priority. For equal priority, jobs that preempt come first, then jobs that restart after a node
+failure, then jobs that keep their position, then old large jobs, then other jobs by urgency
+(`Shares.urgency`). The first job that does not fit gets a reservation of the units that become free first.
+Later jobs are admitted to units that are not reserved, or to reserved units if these jobs end before the
+reservation begins. The demands and failures of a job do not delay jobs of other namespaces.
 """
 
 from collections import defaultdict

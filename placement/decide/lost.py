@@ -97,6 +97,12 @@ class Losses:
         departure = self._departure(job)
         return departure.age_start if departure else None
 
+    def restarted_at(self, job: Job) -> datetime | None:
+        """Returns when all pods of a waiting job were deleted because a node failed; None for other jobs."""
+        departure = self._departure(job)
+        is_restart = departure and departure.age_start and not departure.is_preempted
+        return departure.deleted_at if departure and is_restart else None
+
     def backoff_reason(self, job: Job) -> str | None:
         """Returns why a job may not leave a node now; None if it may."""
         if self.cut_off_at == self._now:
@@ -145,7 +151,9 @@ class Losses:
         if not admitted_at:
             times = self._memory.node_failures.get(job.key, ())
             self._memory.node_failures[job.key] = (*times, self._now)
-        self._memory.departures[job.key] = Departure(self._now, nodes, age_start, layout)
+        self._memory.departures[job.key] = Departure(
+            self._now, nodes, age_start, layout, is_preempted=admitted_at is not None
+        )
         self._memory.lost_since[job.key] = self._now  # if the job still lacks a node later, it leaves again
 
     @property

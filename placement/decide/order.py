@@ -13,7 +13,8 @@ from placement.observe.model import JobKey
 
 # For `KEEP_TIME`, a job with the first general reservation comes before other jobs of its priority, and so
 # does a job of at least `KEEP_AGE` with a further reservation. Otherwise many small jobs of namespaces
-# without nodes could overtake a large job, one after the other, and take its reserved units.
+# without nodes could overtake a large job, one after the other, and take its reserved units. A job that
+# restarts after a node failure comes before all of these, also for `KEEP_TIME`.
 KEEP_TIME: Final = timedelta(days=1)
 KEEP_AGE: Final = timedelta(days=2)
 # A job is large if its number of workers is at least this part of the number of nodes with devices. In each
@@ -127,15 +128,19 @@ class Order:
     ) -> tuple[bool, int, bool, int, float, datetime, JobKey]:
         """Returns the sort key of a job: jobs of `is_resuming`, then higher priority, then higher urgency.
 
-        Among jobs of the same priority, jobs that preempt come first, then jobs that keep their position,
-        then ``favoured_jobs``. A job loses its position after `KEEP_TIME`, after a failure that reduces its
-        age, or if its namespace has a debt.
+        Among jobs of the same priority, jobs that preempt come first, then jobs that restart after a node
+        failure, then jobs that keep their position, then ``favoured_jobs``. A job loses its position after
+        `KEEP_TIME`, after a failure that reduces its age, or if its namespace has a debt.
         """
-        age_start, kept_since = self.age_start(job), self._memory.position_kept_since.get(job.key)
+        age_start = self.age_start(job)
         urgency = shares.urgency(job.key[0], self._now - age_start)
-        is_recent = kept_since is not None and age_start <= kept_since and self._now - kept_since < KEEP_TIME
-        is_kept = is_recent and job.key[0] not in self._next_memory.age_debts
-        rank = 0 if is_kept else 1 if job.key in favoured_jobs else 2
+        times = self._losses.restarted_at(job), self._memory.position_kept_since.get(job.key)
+        has_debt = job.key[0] in self._next_memory.age_debts
+        is_restarting, is_kept = (
+            since is not None and age_start <= since and self._now - since < KEEP_TIME and not has_debt
+            for since in times
+        )
+        rank = 0 if is_restarting else 1 if is_kept else 2 if job.key in favoured_jobs else 3
         is_resuming, preempts = self.is_resuming(job), self._preemptions.preempts(job)
         return not is_resuming, -job.priority, not preempts, rank, -urgency, age_start, job.key
 

@@ -84,6 +84,7 @@ class Departure(NamedTuple):
     nodes: frozenset[str]  # the names of the nodes to which it moves, and which are held for it
     age_start: datetime | None = None  # when its age begins; None if it moves, or has all its nodes again
     layout: Layout = (0, 0, "")  # a job with the same name and another layout is another job
+    is_preempted: bool = False
 
 
 class Preemption(NamedTuple):

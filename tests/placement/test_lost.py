@@ -197,15 +197,24 @@ def test_a_drained_job_that_moves_comes_first_with_all_its_workers() -> None:
     assert placed(fleet.decide(SECOND, n1_0=REPAIRS[0])) == {"a": "us-02"}
 
 
-def test_a_job_that_restarts_keeps_its_age() -> None:
+def test_a_job_that_restarts_comes_before_older_jobs() -> None:
     pods = running("restart", names=(*UNIT, "n2-0", "n2-1", "n2-2", "n2-3"))
-    fleet = Fleet(servers(2), [*pods, *job("b", 4, age=30 * MINUTE)])
+    fleet = Fleet(servers(2), [*pods, *job("b", 4, age=30 * HOUR)])
     decision = fleet.decide(n1_0={"ready": False})
     assert len(deleted(decision)) == 8
     assert decision.deletions[0].why == "waits again, with all workers: node n1-0 is not ready"
     fleet.recreate(decision)
-    # When the node is back, the job that came later has not passed.
     assert placed(fleet.decide(SECOND)) == {"a": "us-01 us-02"}
+
+
+def test_a_preempted_job_does_not_come_before_older_jobs() -> None:
+    fleet = Fleet(servers(1), running("restart"))
+    fleet.recreate(fleet.decide(n1_0={"ready": False}))
+    fleet.pods += job("b", 4, age=30 * HOUR)
+    assert fleet.memory is not None
+    ((key, departure),) = fleet.memory.departures.items()
+    fleet.memory = replace(fleet.memory, departures={key: departure._replace(is_preempted=True)})
+    assert placed(fleet.decide(SECOND)) == {"b": "us-01"}
 
 
 def test_a_job_of_its_name_with_another_node_config_comes_neither_first_nor_with_its_age() -> None:
@@ -216,11 +225,12 @@ def test_a_job_of_its_name_with_another_node_config_comes_neither_first_nor_with
         assert placed(fleet.decide(2 * MINUTE)) == {"b": "us-01 us-02"}
 
 
-def test_a_job_that_restarts_gets_no_more_age_back_than_the_default_limit() -> None:
+def test_a_job_that_restarts_comes_first_for_a_day_and_gets_back_at_most_the_default_limit_of_age() -> None:
     fleet = Fleet(servers(1), [replace(pod, created=NOW - 50 * HOUR) for pod in running("restart")])
     decision = fleet.decide(n1_0={"ready": False})
     fleet.recreate(decision)
     fleet.pods += job("b", 4, age=30 * HOUR)
+    fleet.now += 24 * HOUR
     assert placed(fleet.decide(SECOND)) == {"b": "us-01"}
 
 
