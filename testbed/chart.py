@@ -61,7 +61,7 @@ def helm() -> Path:
     return build.HELM.program("helm")
 
 
-def rendered(values: Mapping[str, Any] | None = None, chart: Path = CHART) -> str:
+def render(values: Mapping[str, Any] | None = None, chart: Path = CHART) -> str:
     """Returns the output of ``helm template`` for kubectl, with the namespace.
 
     Args:
@@ -72,11 +72,11 @@ def rendered(values: Mapping[str, Any] | None = None, chart: Path = CHART) -> st
         ChartError: The chart or its schema refuses the values.
         FileNotFoundError: There is no helm.
     """
-    return _rendered(json.dumps({"createNamespace": True} | dict(values or {})), chart)
+    return _render(json.dumps({"createNamespace": True} | dict(values or {})), chart)
 
 
 @cache
-def _rendered(values: str, chart: Path) -> str:
+def _render(values: str, chart: Path) -> str:
     command = [str(helm()), "template", NAME, str(chart), "--namespace", NAME, "--values", "-"]
     result = subprocess.run(command, input=values, check=False, capture_output=True, text=True)
     if result.returncode:
@@ -91,7 +91,7 @@ def objects(values: Mapping[str, Any] | None = None) -> list[Object]:
         ChartError: The chart or its schema refuses the values.
         FileNotFoundError: There is no helm.
     """
-    text = rendered(values) if values else INSTALL.read_text(encoding="utf-8")
+    text = render(values) if values else INSTALL.read_text(encoding="utf-8")
     return [obj for obj in yaml.load_all(text, yaml.CSafeLoader) if obj]
 
 
@@ -99,6 +99,6 @@ if __name__ == "__main__":
     try:
         for name, path in COPIES.items():
             path.write_bytes(packaged_file(name).read_bytes())
-        INSTALL.write_text(rendered(), encoding="utf-8")
+        INSTALL.write_text(render(), encoding="utf-8")
     except (ChartError, FileNotFoundError) as error:
         sys.exit(f"manifests: {error}")

@@ -58,7 +58,7 @@ def single() -> Sysfs:
     }
 
 
-def changed(topology: Iterable[Sysfs], number: int, **files: str) -> list[Sysfs]:
+def with_changed_files(topology: Iterable[Sysfs], number: int, **files: str) -> list[Sysfs]:
     """Returns the nodes, with some files of one node replaced."""
     result = [dict(sysfs) for sysfs in topology]
     result[number].update(files)

@@ -11,7 +11,7 @@ T = TypeVar("T")
 PATIENCE = 90.0
 """The maximum seconds of a wait, enough for a busy machine."""
 
-EVERY = 0.1
+POLL_SECONDS = 0.1
 
 _ends = math.inf
 """The time at which every wait ends, by the monotonic clock."""
@@ -22,7 +22,7 @@ class NotYetError(AssertionError):
 
 
 @contextlib.contextmanager
-def at_most(seconds: float) -> Iterator[None]:
+def limit_waits(seconds: float) -> Iterator[None]:
     """Ends every wait after this many seconds, so that its message says what it waited for and saw last."""
     global _ends  # noqa: PLW0603 - also for waits in other threads
     before, _ends = _ends, time.monotonic() + seconds
@@ -32,12 +32,12 @@ def at_most(seconds: float) -> Iterator[None]:
         _ends = before
 
 
-def left(seconds: float) -> float:
+def seconds_left(seconds: float) -> float:
     """Returns the seconds that a wait may take, which are fewer if `at_most` ends it earlier."""
     return max(min(seconds, _ends - time.monotonic()), 0.0)
 
 
-def until(condition: Callable[[], T], what: str, seconds: float = PATIENCE, every: float = EVERY) -> T:
+def until(condition: Callable[[], T], what: str, seconds: float = PATIENCE, every: float = POLL_SECONDS) -> T:
     """Waits for something that has no event, such as a file, a log, a port or a program.
 
     ``Kubectl.wait_for`` waits for objects of the API server: it uses a watch.
@@ -54,7 +54,7 @@ def until(condition: Callable[[], T], what: str, seconds: float = PATIENCE, ever
     Raises:
         NotYetError: The time is over.
     """
-    seconds = left(seconds)
+    seconds = seconds_left(seconds)
     deadline = time.monotonic() + seconds
     while not (result := condition()):
         if time.monotonic() > deadline:

@@ -1,1 +1,1 @@
-"""Tests, laid out as the mirror of the packages."""
+"""Tests. Most folders have the names of the packages that they test."""

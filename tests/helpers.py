@@ -1,4 +1,4 @@
-"""What tests of several packages share: requests, and how many examples of a property are enough."""
+"""Functions that tests of several packages use."""
 
 import random
 import re
@@ -12,51 +12,51 @@ from webhook.rules.load import load_texts
 from webhook.rules.source import TableSource
 
 
-def requested(
+def request_for(
     obj: dict[str, Any],
     namespace: str = "default",
     uid: str = "705ab4f5-6393-11e8-b7cc-42010a800002",
     username: str = "ada",
 ) -> Request:
-    """Returns the creation of an object, as an endpoint hands it to the engine."""
+    """Returns the engine's request for the creation of an object."""
     return Request(obj, namespace=namespace, uid=uid, username=username)
 
 
 def load_text(text: str | bytes, source: str) -> Table:
-    """Returns the table of one text."""
+    """Returns the rule table that is loaded from one text."""
     return load_texts([(source, text)], source)
 
 
-def unfolded(text: str) -> str:
-    """Returns what a preview says of warnings, Pods, notes and errors, its folded lines whole again."""
+def unfold(text: str) -> str:
+    """Returns the text of a preview with its folded lines joined again."""
     return re.sub(r"\n( {11}| {7})(?=\S)", " ", text)
 
 
-def noise(size: int, seed: int = 17) -> bytes:
-    """Bytes that mean nothing, the same in every run."""
+def random_bytes(size: int, seed: int = 17) -> bytes:
+    """Returns random bytes, which are the same in every run."""
     return random.Random(seed).randbytes(size)  # noqa: S311 - no secret
 
 
 def examples(count: int) -> settings:
-    """Tries a property with this many examples; the soak tries as many as its profile says."""
+    """Returns settings with this number of examples. In the soak, the profile sets the number."""
     return settings(max_examples=count) if settings.get_current_profile_name() == "fixed" else settings()
 
 
-def applied(stored: Any, file: Any) -> Any:
-    """Returns kubectl's merge of a custom resource: a JSON merge patch; a list is one value."""
+def kubectl_apply(stored: Any, file: Any) -> Any:
+    """Returns the result of ``kubectl apply`` of a custom resource: maps are merged, lists are replaced."""
     if not isinstance(file, dict):
         return file
     result = dict(stored) if isinstance(stored, dict) else {}
-    return result | {key: applied(result.get(key), value) for key, value in file.items()}
+    return result | {key: kubectl_apply(result.get(key), value) for key, value in file.items()}
 
 
-class TableOf(TableSource):
-    """A source of one table, which no file has."""
+class FixedTableSource(TableSource):
+    """A source of a fixed table, which is not in a file."""
 
     def __init__(self, table: Table) -> None:
         super().__init__()
         self._table = table
 
     def table(self) -> Table:
-        """Returns that table."""
+        """Returns the fixed table."""
         return self._table

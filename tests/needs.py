@@ -1,6 +1,6 @@
-"""What tests need of the machine besides Python: without it they are skipped, or fail where it is required.
+"""Skips tests whose programs, nodes or images this machine does not have, or fails them in CI.
 
-A pytest plugin, see ``tests/conftest.py``.
+This module is a pytest plugin, see ``tests/conftest.py``.
 """
 
 import os
@@ -22,12 +22,12 @@ KITS = {
     "controller_tools": build.CONTROLLERS,
     "helm": build.HELM,
 }
-"""The programs that a test needs which asks for one of these fixtures."""
+"""The programs that a test needs, by the fixture that it uses."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what needs the control plane, real nodes or images, before ``-m`` looks at the marks."""
+    """Marks tests that need the control plane, real nodes or images, before ``-m`` selects by marks."""
     for item in items:
         names = {*getattr(item, "fixturenames", ())}
         if "tools" in names:
@@ -39,38 +39,38 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skips what this machine cannot run, or fails it: in CI, or by ``REQUIRE_CLUSTER=1`` and the like."""
+    """Skips a test that this machine cannot run. A variable such as ``REQUIRE_CLUSTER=1`` makes it fail."""
     names = {*getattr(item, "fixturenames", ())}
     variable, reason = "REQUIRE_CLUSTER", ""
     if any(kit.missing(kit.directory()) for name, kit in KITS.items() if name in names):
         reason = "the control plane's programs are not built: make cluster-tools"
-    elif lacking := _lacking_for_nodes(item):
-        variable, reason = "REQUIRE_NODES", f"no real nodes: {lacking}"
+    elif missing := _why_no_nodes(item):
+        variable, reason = "REQUIRE_NODES", f"no real nodes: {missing}"
     elif item.get_closest_marker("fleet") and (programs := machine.missing()):
-        variable, reason = "REQUIRE_SSHD", f"no fleet of sshd here: {', '.join(programs)} missing"
-    elif absent := [name for name in _programs(item) if shutil.which(name) is None]:
-        variable, reason = "CI", f"not installed: {', '.join(absent)}"
+        variable, reason = "REQUIRE_SSHD", f"no fleet of sshd on this machine: {', '.join(programs)} missing"
+    elif uninstalled := [name for name in _programs(item) if shutil.which(name) is None]:
+        variable, reason = "CI", f"not installed: {', '.join(uninstalled)}"
     if not reason:
         return
     if os.environ.get(variable) in {"1", "true"}:
         pytest.fail(reason, pytrace=False)
-    # Here and not in a fixture, so that the summary folds all of them into one line.
+    # All tests are skipped here and not in fixtures, so that they have one line in pytest's summary.
     pytest.skip(reason)
 
 
 def _programs(item: pytest.Item) -> Sequence[str]:
-    """Returns the machine's own programs that a test is marked with."""
+    """Returns the programs of the machine that the mark ``program`` of a test names."""
     mark = item.get_closest_marker("program")
     return mark.args if mark else ()
 
 
-def _lacking_for_nodes(item: pytest.Item) -> str:
-    """Returns what a test that needs real nodes cannot have here; empty if nothing."""
+def _why_no_nodes(item: pytest.Item) -> str:
+    """Returns why this machine lacks the real nodes or images of a test; empty if it has them."""
     if item.get_closest_marker("real_nodes"):
         if reason := namespaces.why_unusable():
             return reason
         if node_build.missing(node_build.directory()):
-            return "their programs are not built: make node-tools"
+            return "the programs of the nodes are not built: make node-tools"
     if item.get_closest_marker("images") and product.missing():
         return "the images of this checkout are not built: make images"
     return ""
@@ -99,11 +99,11 @@ def helm(tools: Path) -> None:
 
 @pytest.fixture(scope="session")
 def node_tools(tools: Path) -> Path:
-    """The folder of the programs of a node; ``tools``, those of the control plane, are needed as well."""
+    """The folder of the programs of a node. Nodes also need ``tools``, the programs of the control plane."""
     assert tools.is_dir()
     return node_build.directory()
 
 
 @pytest.fixture(scope="session")
 def product_images() -> None:
-    """Asked for by what needs the product's images on the nodes; without them it is skipped."""
+    """Required by tests that need the product's images on the nodes."""

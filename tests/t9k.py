@@ -1,8 +1,9 @@
-"""T9k's MPIJobs for tests, in both shapes; from its document (seed 001), with Neuron devices."""
+"""MPIJobs of T9k for tests: the example of the T9k document (seed 001), with Neuron devices."""
 
 from typing import Any
 
 SHAPES = ("worker", "replicaSpecs")
+"""The two forms of the spec, by the key that has the workers."""
 
 
 def t9k_mpijob(
@@ -13,14 +14,14 @@ def t9k_mpijob(
     limits: dict[str, Any] | None = None,
     **spec: Any,
 ) -> dict[str, Any]:
-    """Returns an MPIJob of T9k's.
+    """Returns an MPIJob of T9k.
 
     Args:
-        shape: ``worker``, or ``replicaSpecs`` with an empty launcher template.
-        workers: how many.
-        name: of the job.
-        limits: of the container, besides its Neuron devices.
-        spec: further keys of its spec.
+        shape: The form of the spec: ``worker``, or ``replicaSpecs`` with an empty launcher template.
+        workers: The number of workers.
+        name: The name of the job.
+        limits: Further limits of the container, next to its Neuron devices.
+        spec: Further fields of the spec.
     """
     container = {"name": "mpi-worker", "image": "t9kpublic/mpi-tutorial:2021022-2"}
     container |= {"resources": {"limits": {"aws.amazon.com/neuron": 16, **(limits or {})}}}
@@ -44,7 +45,7 @@ def t9k_mpijob(
 
 
 def worker_of(job: dict[str, Any]) -> dict[str, Any]:
-    """Returns the part of either shape that has the workers' template."""
+    """Returns the part of the spec that has the workers' template, in both forms of the spec."""
     spec = job["spec"]
     result: dict[str, Any] = spec["worker"] if "worker" in spec else spec["replicaSpecs"][1]
     return result

@@ -1,4 +1,4 @@
-"""The command line: what it prints where, and its exit codes."""
+"""Tests of the output and the exit codes of the command line."""
 
 import contextlib
 import json
@@ -21,7 +21,7 @@ from jsonschema import Draft202012Validator
 from contract import keys
 from testbed import chart
 from testbed.mpijob import mpijob
-from tests.helpers import unfolded
+from tests.helpers import unfold
 from tests.rules.tables import EXTENDS, HEAD
 from webhook.cli import main
 from webhook.documents import dump_yaml, read_documents
@@ -40,7 +40,7 @@ PLACED = (
 
 
 def run(*arguments: str | Path, text: str | bytes | None = None) -> Result:
-    """Returns the command line in this process; an exception would be the test's."""
+    """Runs the command line in this process. An exception fails the test."""
     result = CliRunner().invoke(main, [str(word) for word in arguments], input=text, catch_exceptions=False)
     assert "Traceback" not in result.output
     return result
@@ -57,7 +57,7 @@ def _file(path: Path, *objects: Any) -> Path:
 
 
 def test_preview_of_a_file_shows_the_sentence_and_then_a_diff(job: Path) -> None:
-    """Protects people from rules and pointers that they did not ask for."""
+    """The default output is short: a sentence and a diff, without rules and JSON pointers."""
     result = run("preview", job)
     assert result.exit_code == 1
     title, *sentence, head = result.stdout.splitlines()[:4]
@@ -70,33 +70,35 @@ def test_preview_of_a_file_shows_the_sentence_and_then_a_diff(job: Path) -> None
     assert "\x1b[" not in result.output
 
 
-def test_preview_takes_files_as_arguments_and_by_f_and_standard_input(job: Path, tmp_path: Path) -> None:
+def test_preview_reads_its_arguments_the_files_of_option_f_and_standard_input(
+    job: Path, tmp_path: Path
+) -> None:
     other = _file(tmp_path / "other.yaml", mpijob(2, name="other"))
     third = dump_yaml(mpijob(16, name="third"))
     result = run("preview", job, "-", "-f", other, "-o", "json", text=third)
-    shown = json.loads(result.stdout)["items"]
+    items = json.loads(result.stdout)["items"]
     files = [str(job), "<stdin>", str(other)]
-    assert [item["source"] for item in shown] == [{"file": file, "line": 1} for file in files]
+    assert [item["source"] for item in items] == [{"file": file, "line": 1} for file in files]
     assert (
         run("preview", "-o", "json", text=third).stdout
         == run("preview", "-f", "-", "-o", "json", text=third).stdout
     )
 
 
-def test_preview_o_yaml_is_the_object_as_it_would_be_stored(job: Path) -> None:
+def test_preview_o_yaml_prints_the_changed_object(job: Path) -> None:
     (document,) = read_documents(run("preview", "-o", "yaml", job).stdout)
-    (shown,) = json.loads(run("preview", "-o", "json", job).stdout)["items"]
-    assert document.value == jsonpatch.apply_patch(mpijob(), shown["patch"])
+    (item,) = json.loads(run("preview", "-o", "json", job).stdout)["items"]
+    assert document.value == jsonpatch.apply_patch(mpijob(), item["patch"])
 
 
-def test_preview_o_patch_is_one_patch_a_line(tmp_path: Path) -> None:
+def test_preview_o_patch_prints_one_patch_per_line(tmp_path: Path) -> None:
     two = _file(tmp_path / "two.yaml", mpijob(2), PLAIN)
     first, second = run("preview", "-o", "patch", two).stdout.splitlines()
     assert jsonpatch.apply_patch(mpijob(2), json.loads(first)) != mpijob(2)
     assert second == "[]"
 
 
-def test_long_texts_that_differ_below_their_first_line_differ_in_a_diff() -> None:
+def test_a_diff_shows_that_long_texts_differ_after_their_first_line() -> None:
     before, after = ({"script": f"first\n{word}\n" + 30 * "x\n"} for word in ("old", "new"))
     diff = diff_as_yaml(before, after, "a", "b")
     assert diff.count("more lines") == 2
@@ -104,18 +106,18 @@ def test_long_texts_that_differ_below_their_first_line_differ_in_a_diff() -> Non
     assert "more lines" not in diff_as_yaml({}, {"command": 300 * "x"}, "a", "b")
 
 
-def test_preview_n_is_the_namespace_of_documents_that_name_none(tmp_path: Path) -> None:
-    """Protects from an answer for another namespace than kubectl would use: it refuses another one."""
+def test_option_n_of_preview_sets_the_namespace_of_objects_without_a_namespace(tmp_path: Path) -> None:
+    """Like kubectl, preview refuses an object of another namespace than ``-n``."""
     both = _file(tmp_path / "both.yaml", mpijob(), mpijob(namespace="ml"))
-    shown = json.loads(run("preview", "-n", "ml", "-o", "json", both).stdout)["items"]
-    assert [item["job"]["id"] for item in shown] == ["ml.train", "ml.train"]
+    items = json.loads(run("preview", "-n", "ml", "-o", "json", both).stdout)["items"]
+    assert [item["job"]["id"] for item in items] == ["ml.train", "ml.train"]
     other = _file(tmp_path / "other.yaml", mpijob(namespace="own"))
     assert run("preview", other).exit_code == 1
     for words in (("-n=ml", other), ("-n", "default", other), ("-n", "ml", "--old", other, both)):
         result = run("preview", *words)
         assert (result.exit_code, result.stdout) == (2, "")
         assert max(map(len, result.stderr.splitlines())) <= 100
-        output = unfolded(result.stderr)
+        output = unfold(result.stderr)
         assert output.startswith(f"error: {other}:5:1: this object is for namespace")
         assert "use --namespace=own" in output
 
@@ -144,7 +146,7 @@ def test_preview_of_a_denied_job_has_the_reason(tmp_path: Path) -> None:
     assert "@@" not in result.stdout
 
 
-def test_preview_by_another_table(job: Path, tmp_path: Path) -> None:
+def test_preview_uses_the_table_of_option_rules(job: Path, tmp_path: Path) -> None:
     table = tmp_path / "rules.yaml"
     table.write_text(
         EXTENDS + "families: [{name: trn2u, shapes: [{name: few, workers: 4, nodeConfig: 1, warn: w}]}]\n"
@@ -152,8 +154,7 @@ def test_preview_by_another_table(job: Path, tmp_path: Path) -> None:
     assert "\n  placed: 4 workers on any 4 nodes;" in run("preview", "--rules", table, job).stdout
 
 
-def test_a_name_that_no_namespace_has_is_refused_as_over_http(job: Path) -> None:
-    """Protects from a preview of a place that no cluster has."""
+def test_an_invalid_namespace_is_refused_with_the_same_message_as_over_http(job: Path) -> None:
     result = run("preview", "-n", "Bad_NS", job)
     assert (result.exit_code, result.stdout) == (2, "")
     message = "parameter namespace is 'Bad_NS'; it must be a name of 1 to 63 characters"
@@ -162,9 +163,9 @@ def test_a_name_that_no_namespace_has_is_refused_as_over_http(job: Path) -> None
 
 UNREADABLE = {
     "a missing file": (None, "No such file or directory"),
-    "no YAML": ("a: [\n", "x.yaml:2:"),
-    "no object": ("hello\n", "x.yaml:1:1: a Kubernetes object is a map"),
-    "nothing": ("# nothing\n", "there are no objects"),
+    "invalid YAML": ("a: [\n", "x.yaml:2:"),
+    "a text": ("hello\n", "x.yaml:1:1: a Kubernetes object is a map"),
+    "an empty file": ("# nothing\n", "there are no objects"),
 }
 
 
@@ -177,7 +178,7 @@ def test_preview_of_an_unreadable_file_exits_with_2_and_the_line(
         path.write_text(text)
     result = run("preview", path)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert message in unfolded(result.stderr)
+    assert message in unfold(result.stderr)
     assert result.stderr.startswith("error: ")
 
 
@@ -197,7 +198,7 @@ def test_every_command_refuses_a_wrong_table_with_all_its_problems(
     assert "the rule table is wrong in 2 places" in result.stderr
 
 
-def test_lint_goes_through_all_files_and_fails_if_one_is_wrong(tmp_path: Path) -> None:
+def test_lint_checks_all_files_and_fails_if_a_file_is_wrong(tmp_path: Path) -> None:
     good, bad, missing = (tmp_path / name for name in ("good.yaml", "bad.yaml", "missing.yaml"))
     good.write_text(GOOD)
     bad.write_text(BAD)
@@ -213,7 +214,7 @@ def test_lint_goes_through_all_files_and_fails_if_one_is_wrong(tmp_path: Path) -
 
 
 def test_lint_o_json_has_each_table_and_its_problems_with_their_lines(tmp_path: Path) -> None:
-    """Protects programs that read what lint found: numbers, places, and the same exit status."""
+    """Protects programs that read the JSON: each problem has its file, line and path."""
     good, bad, missing = (tmp_path / name for name in ("good.yaml", "bad.yaml", "missing.yaml"))
     good.write_text(GOOD)
     bad.write_text(BAD)
@@ -221,7 +222,7 @@ def test_lint_o_json_has_each_table_and_its_problems_with_their_lines(tmp_path: 
     first, second, third = json.loads(result.stdout)["tables"]
     assert (result.exit_code, result.stderr) == (1, "")
     assert (first["revision"], first["problems"]) == (load_installed(good).revision, [])
-    places = [(each["source"], each["line"], each["path"]) for each in second["problems"]]
+    places = [(problem["source"], problem["line"], problem["path"]) for problem in second["problems"]]
     assert places == [(str(bad), 4, "valeus"), (str(bad), 5, "rules[0].name")]
     assert third["problems"][0]["message"] == "No such file or directory"
     assert run("rules", "lint", "-o", "json", good).exit_code == 0
@@ -229,14 +230,14 @@ def test_lint_o_json_has_each_table_and_its_problems_with_their_lines(tmp_path: 
 
 @pytest.mark.limit(5, "starts the program")
 def test_show_fits_a_terminal_and_loses_no_word(tmp_path: Path) -> None:
-    """Protects people at a terminal from lines of 370 characters; a pipe has a line for each row."""
-    here, there = pty.openpty()
-    termios.tcsetwinsize(there, (40, 100))
-    with (tmp_path / "shown").open("wb") as file, os.fdopen(here, "rb", buffering=0) as screen:
-        reader = threading.Thread(target=_copied, args=(screen, file))
+    """In a terminal, no line is wider than the terminal. In a pipe, each row is one line."""
+    screen_fd, terminal_fd = pty.openpty()
+    termios.tcsetwinsize(terminal_fd, (40, 100))
+    with (tmp_path / "shown").open("wb") as file, os.fdopen(screen_fd, "rb", buffering=0) as screen:
+        reader = threading.Thread(target=_copy_output, args=(screen, file))
         reader.start()
-        subprocess.run([sys.executable, "-m", "webhook", "rules", "show"], stdout=there, check=True)
-        os.close(there)
+        subprocess.run([sys.executable, "-m", "webhook", "rules", "show"], stdout=terminal_fd, check=True)
+        os.close(terminal_fd)
         reader.join()
     text = (tmp_path / "shown").read_text()
     assert max(map(len, text.splitlines())) <= 100
@@ -244,8 +245,8 @@ def test_show_fits_a_terminal_and_loses_no_word(tmp_path: Path) -> None:
     assert sorted("".join(text.split())) == sorted("".join(whole.split()))
 
 
-def _copied(screen: IO[bytes], file: IO[bytes]) -> None:
-    with contextlib.suppress(OSError):  # what a terminal says at its end
+def _copy_output(screen: IO[bytes], file: IO[bytes]) -> None:
+    with contextlib.suppress(OSError):  # the read after the end of a terminal fails
         shutil.copyfileobj(screen, file)
 
 
@@ -260,21 +261,21 @@ def test_show_lists_every_shape_and_rule_with_its_reason() -> None:
             rf"  {re.escape(rule['reason'])}  +packaged [a-z]+:\d+(, packaged placement:\d+)?$", line
         )
         for condition in ("placer", "volume", "mountFree"):
-            shown = f" {condition} " in line.partition(rule["reason"])[0]
-            assert shown == (
+            is_shown = f" {condition} " in line.partition(rule["reason"])[0]
+            assert is_shown == (
                 condition in (rule if condition == "placer" else {}) or condition in rule["match"]
             )
 
 
-def test_show_prints_the_mode_of_a_table_and_what_rows_add_and_their_lines(tmp_path: Path) -> None:
-    """Protects from reading `enforce` of a table that is off, and from searching for a row's file."""
+def test_show_prints_the_mode_of_a_table_and_the_additions_and_lines_of_its_rows(tmp_path: Path) -> None:
+    """Protects users from a wrong mode in the output, and from a search for the file of a row."""
     (mine := tmp_path / "mine.yaml").write_text(
         EXTENDS + "mode: off\nrules:\n- {name: job-label, reason: mine}\n"
         "- {name: own, reason: r, match: {role: worker}, warn: w, add: {spec: {nodeSelector: {a: b, c: d}}}}"
     )
-    shown = run("rules", "show", "-f", mine).stdout.splitlines()
-    assert shown[0].endswith(", mode off")
-    rows = {line.split()[0]: line for line in shown if line}
+    lines = run("rules", "show", "-f", mine).stdout.splitlines()
+    assert lines[0].endswith(", mode off")
+    rows = {line.split()[0]: line for line in lines if line}
     assert rows["own"].endswith(f"  {mine}:7")
     assert re.search(r" off +worker +always +spec/nodeSelector/a, spec/nodeSelector/c, warn +r ", rows["own"])
     assert re.search(rf" mine +packaged rules:\d+, {mine}:6$", rows["job-label"])
@@ -282,7 +283,7 @@ def test_show_prints_the_mode_of_a_table_and_what_rows_add_and_their_lines(tmp_p
     assert " spec/schedulingGates " in rows["whole-job-gate"]
 
 
-def test_show_of_a_name_is_one_row_as_it_counts_below_the_places_it_is_written_in(tmp_path: Path) -> None:
+def test_show_of_a_name_prints_the_places_of_the_row_and_then_the_merged_row(tmp_path: Path) -> None:
     (mine := tmp_path / "mine.yaml").write_text(
         EXTENDS + "families: [{name: trn2u, shapes: [{name: two-node, warn: slow}]}]\n"
     )
@@ -301,7 +302,7 @@ def test_show_of_a_name_is_one_row_as_it_counts_below_the_places_it_is_written_i
     assert f"write -f {mine}" in run("rules", "show", mine).stderr
 
 
-def test_lint_show_and_test_take_a_table_by_f_and_a_short_option_its_value_after_a_sign(
+def test_lint_show_and_test_accept_option_f_with_and_without_an_equals_sign(
     tmp_path: Path,
 ) -> None:
     (mine := tmp_path / "mine.yaml").write_text(GOOD)
@@ -320,29 +321,29 @@ def test_lint_show_and_test_take_a_table_by_f_and_a_short_option_its_value_after
         assert (result.exit_code, "use one table" in result.stderr) == (2, True)
 
 
-def test_preview_looks_below_directories_with_r_only(tmp_path: Path) -> None:
+def test_preview_reads_subfolders_only_with_option_r(tmp_path: Path) -> None:
     (tmp_path / "a" / "b.yaml").mkdir(parents=True)
     _file(tmp_path / "a" / "one.yaml", mpijob(name="one"))
     _file(tmp_path / "a" / "b.yaml" / "two.json", mpijob(name="two"))
 
     def names(*words: str | Path) -> list[str]:
-        shown = json.loads(run("preview", "-o=json", "-f", tmp_path / "a", *words).stdout)["items"]
-        return [item["object"]["name"] for item in shown]
+        items = json.loads(run("preview", "-o=json", "-f", tmp_path / "a", *words).stdout)["items"]
+        return [item["object"]["name"] for item in items]
 
     assert (names(), names("-R")) == (["one"], ["two", "one"])
 
 
-def test_every_command_answers_as_installed_and_shows_the_other_case_if_it_is_asked_for(
+def test_commands_include_whole_job_admission_unless_an_option_or_a_table_excludes_it(
     job: Path, tmp_path: Path
 ) -> None:
-    """Protects from an answer without the gate, as no default installation gives it."""
+    """The default installation has whole-job admission, so by default the patch must have the gate."""
     (mine := tmp_path / "mine.yaml").write_text(EXTENDS + "rules: [{name: whole-job-workers, mode: 'off'}]\n")
     for words, gated in (((), True), (("--without-placement",), False), (("--rules", mine), False)):
         patch = run("preview", job, "-o=patch", *words).stdout
         assert (f"{keys.PREFIX}whole-job" in patch, "placer=gate" in patch) == (gated, gated)
     for words, mode in (((), "enforce"), (("--without-placement",), "off")):
         (line,) = [
-            each for each in run("rules", "show", *words).stdout.splitlines() if "whole-job-gate " in each
+            line for line in run("rules", "show", *words).stdout.splitlines() if "whole-job-gate " in line
         ]
         assert f" {mode} " in line
     whole = run("rules", "show", "-o=yaml", "-f", chart.RULES, "--without-placement")
@@ -350,14 +351,14 @@ def test_every_command_answers_as_installed_and_shows_the_other_case_if_it_is_as
 
 
 def test_show_o_yaml_loads_back_to_the_same_table(tmp_path: Path) -> None:
-    mine, shown = tmp_path / "mine.yaml", tmp_path / "shown.yaml"
+    mine, printed_table = tmp_path / "mine.yaml", tmp_path / "shown.yaml"
     mine.write_text(GOOD + "rules: [{name: nodes-with-server-id, mode: off}]\n")
-    shown.write_text(run("rules", "show", "-o", "yaml", "--rules", mine).stdout)
-    assert "extends" not in shown.read_text()  # it stands for itself
-    assert load_installed(shown, placement=False) == load_installed(mine) != load_installed()
+    printed_table.write_text(run("rules", "show", "-o", "yaml", "--rules", mine).stdout)
+    assert "extends" not in printed_table.read_text()  # the printed table is complete
+    assert load_installed(printed_table, placement=False) == load_installed(mine) != load_installed()
 
 
-def test_schema_is_whole_valid_and_takes_the_packaged_table() -> None:
+def test_the_schema_is_complete_and_valid_and_accepts_the_packaged_table() -> None:
     schema = json.loads(run("rules", "schema").stdout)
     Draft202012Validator.check_schema(schema)
     assert all(ref.startswith("#/") for ref in _references(schema))
@@ -376,24 +377,24 @@ def _references(node: Any) -> list[str]:
 
 
 @pytest.mark.limit(5, "starts the program twice")
-def test_the_program_reads_a_pipe_and_reports_by_its_exit_status() -> None:
+def test_the_program_reads_standard_input_and_sets_its_exit_status() -> None:
     program = [sys.executable, "-m", "webhook", "preview"]
     text = dump_yaml(mpijob(name="träin"))
     # A terminal without UTF-8, as in a bare container.
     environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "utf-8"}
-    done = subprocess.run(program, input=text.encode(), capture_output=True, check=False, env=environment)
-    assert done.returncode == 1
-    assert "MPIJob default/träin" in done.stdout.decode()
+    result = subprocess.run(program, input=text.encode(), capture_output=True, check=False, env=environment)
+    assert result.returncode == 1
+    assert "MPIJob default/träin" in result.stdout.decode()
     broken = subprocess.run([*program, "nowhere.yaml"], capture_output=True, check=False, text=True)
     assert broken.returncode == 2
     assert broken.stderr.startswith("error: ")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_the_completion_of_a_shell_asks_this_program(shell: str) -> None:
+def test_shell_completion_calls_this_program(shell: str) -> None:
     printed = run("completion", shell).stdout
     assert f"_ULTRASERVER_WEBHOOK_COMPLETE={shell}_complete" in printed
     words = {"COMP_WORDS": "ultraserver-webhook preview --must", "COMP_CWORD": "2"}
-    requested = {"_ULTRASERVER_WEBHOOK_COMPLETE": "bash_complete", **words}
-    done = CliRunner().invoke(main, [], prog_name="ultraserver-webhook", env=requested)
-    assert done.stdout == "plain,--must-place\n"
+    environment = {"_ULTRASERVER_WEBHOOK_COMPLETE": "bash_complete", **words}
+    result = CliRunner().invoke(main, [], prog_name="ultraserver-webhook", env=environment)
+    assert result.stdout == "plain,--must-place\n"

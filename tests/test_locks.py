@@ -1,4 +1,4 @@
-"""What is installed is what the locks name: by version, and by the hash of every file."""
+"""Tests that the locks pin the version and the hashes of every installed package."""
 
 import re
 import tomllib
@@ -12,64 +12,67 @@ from packaging.utils import canonicalize_name
 REPOSITORY = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
 EXTRAS = PROJECT["project"]["optional-dependencies"]
-NEEDED = {
+REQUIREMENTS = {
     "serving": PROJECT["project"]["dependencies"],
     "controllers": [*PROJECT["project"]["dependencies"], *EXTRAS["controllers"]],
     "build": PROJECT["build-system"]["requires"],
     "dev": [*PROJECT["project"]["dependencies"], *EXTRAS["controllers"], *EXTRAS["dev"]],
 }
-"""What pyproject.toml asks for, by the lock that has it."""
+"""The requirements in pyproject.toml, by the name of the lock that pins them."""
 
 
-def locked(name: str) -> dict[str, tuple[Requirement, int]]:
-    """Returns each package of a lock: which version of it, and how many hashes there are."""
+def read_lock(name: str) -> dict[str, tuple[Requirement, int]]:
+    """Returns the requirement and the number of hashes of each package of a lock."""
     text = (REPOSITORY / "locks" / f"{name}.txt").read_text(encoding="utf-8")
     entries = re.sub(r"^#.*\n", "", text, flags=re.MULTILINE).replace("\\\n", "").splitlines()
     split = [entry.split(" --hash=sha256:") for entry in entries]
     # Other options in such a file, such as the address of packages, are not requirements.
     items = [(Requirement(words[0]), len(words) - 1) for words in split]
-    return {canonicalize_name(one.name): (one, hashes) for one, hashes in items}
+    return {canonicalize_name(requirement.name): (requirement, hashes) for requirement, hashes in items}
 
 
-def asked(requirements: list[str]) -> dict[str, set[str]]:
-    """Returns all packages that these need where the tests run, and which versions of them are installed."""
+def installed_versions(requirements: list[str]) -> dict[str, set[str]]:
+    """Returns the installed versions of the packages that these requirements need here, also indirectly."""
     versions: dict[str, set[str]] = {}
-    waiting, done = [Requirement(each) for each in requirements], set()
-    while waiting:
-        requirement = waiting.pop()
+    queue, handled = [*map(Requirement, requirements)], set()
+    while queue:
+        requirement = queue.pop()
         name = canonicalize_name(requirement.name)
-        for extra in {"", *requirement.extras} - {extra for known, extra in done if known == name}:
-            done.add((name, extra))
+        for extra in {"", *requirement.extras} - {extra for known, extra in handled if known == name}:
+            handled.add((name, extra))
             if name == PROJECT["project"]["name"]:
                 continue
             versions.setdefault(name, set()).add(metadata.version(name))
             further = map(Requirement, metadata.requires(name) or ())
-            waiting += [one for one in further if one.marker is None or one.marker.evaluate({"extra": extra})]
+            queue += [
+                need for need in further if need.marker is None or need.marker.evaluate({"extra": extra})
+            ]
     return versions
 
 
-@pytest.mark.parametrize("name", NEEDED)
-def test_a_lock_has_what_the_project_asks_for_and_what_that_needs(name: str) -> None:
-    lock = locked(name)
-    here = {key: one for key, (one, _) in lock.items() if one.marker is None or one.marker.evaluate()}
-    assert {key: {str(one.specifier)} for key, one in here.items()} == {
-        key: {f"=={version}" for version in versions} for key, versions in asked(NEEDED[name]).items()
+@pytest.mark.parametrize("name", REQUIREMENTS)
+def test_a_lock_pins_all_direct_and_indirect_requirements(name: str) -> None:
+    lock = read_lock(name)
+    pins = {key: pin for key, (pin, _) in lock.items() if pin.marker is None or pin.marker.evaluate()}
+    assert {key: {str(pin.specifier)} for key, pin in pins.items()} == {
+        key: {f"=={version}" for version in versions}
+        for key, versions in installed_versions(REQUIREMENTS[name]).items()
     }, "make lock"
-    for requirement in map(Requirement, NEEDED[name]):
+    for requirement in map(Requirement, REQUIREMENTS[name]):
         key = canonicalize_name(requirement.name)
         assert key not in lock or lock[key][0].specifier == requirement.specifier, "make lock"
 
 
-@pytest.mark.parametrize("name", NEEDED)
-def test_every_package_of_a_lock_has_its_hashes_and_is_of_one_version_in_all_locks(name: str) -> None:
-    everything = locked("dev")
-    for key, (one, hashes) in locked(name).items():
+@pytest.mark.parametrize("name", REQUIREMENTS)
+def test_every_package_of_a_lock_has_hashes_and_the_version_of_the_dev_lock(name: str) -> None:
+    dev_lock = read_lock("dev")
+    for key, (pin, hashes) in read_lock(name).items():
         assert hashes, key
-        assert one.specifier == everything[key][0].specifier
+        assert pin.specifier == dev_lock[key][0].specifier
 
 
 @pytest.mark.parametrize("file", ["Makefile", "Dockerfile"])
-def test_nothing_is_installed_but_by_its_hash_or_from_this_checkout(file: str) -> None:
+def test_every_installation_checks_hashes_or_is_from_this_checkout(file: str) -> None:
     text = (REPOSITORY / file).read_text(encoding="utf-8").replace("\\\n", "")
     assert re.search(r"\bLOCKED ?:?=.*--require-hashes --only-binary :all:", text)
     parts = re.split(r"\n|&&", text)
@@ -78,7 +81,7 @@ def test_nothing_is_installed_but_by_its_hash_or_from_this_checkout(file: str) -
     assert [part for part in installs if not re.search(r"LOCKED\b|--no-deps|^PIP :=", part)] == []
 
 
-def test_the_base_image_is_named_by_its_digest() -> None:
+def test_the_base_image_is_pinned_by_its_digest() -> None:
     text = (REPOSITORY / "Dockerfile").read_text(encoding="utf-8")
     assert re.search(r"^ARG BASE=python:3\.13\.\d+-slim-trixie@sha256:[0-9a-f]{64}$", text, re.MULTILINE)
     stages = re.findall(r"^FROM (\S+) AS (\S+)$", text, re.MULTILINE)

@@ -1,9 +1,8 @@
-"""What a release is made of: wheel and sdist, and the steps of the Dockerfile that need no container.
+"""Tests of the wheel, the sdist, and the steps of the Dockerfile that need no container.
 
-No image is built here, which needs root and takes minutes; tests/nodes looks at those of
-``make images``. The steps are taken by hand instead, with the dependencies that the tests run with, as an
-unprivileged user where that user can reach this Python at all.
-Whole installations as such a user, with a read-only root, are in tests/nodes/install.
+These tests build no image, which takes root and minutes; tests/nodes tests the images of ``make images``.
+Here, the wheel runs with the dependencies of the tests, as an unprivileged user if that user can run this
+Python. tests/nodes/install tests installations as an unprivileged user with a read-only root.
 """
 
 import os
@@ -21,7 +20,7 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 NOBODY = 65532
-CARRIED = (
+PACKAGE_FILES = (
     *(
         f"webhook/rules/packaged/{name}.yaml"
         for name in ("rules", "launcher", "kueue", "checks", "aws-document")
@@ -54,9 +53,9 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(dist: Path) -> Iterator[Path]:
-    """The wheel, unpacked into a tree of its own that no one may write."""
+    """The wheel, unpacked into a folder that is not writable."""
     (wheel,) = dist.glob("*.whl")
-    # Under /opt, for an unprivileged user may not enter pytest's folders.
+    # Under /opt, because an unprivileged user cannot read pytest's folders.
     tree = Path("/opt") / f"ultraserver-webhook-test-{os.getpid()}"
     shutil.unpack_archive(wheel, tree, "zip")
     subprocess.run(["chmod", "-R", "a-w,a+rX", str(tree)], check=True)
@@ -64,12 +63,12 @@ def installed(dist: Path) -> Iterator[Path]:
     shutil.rmtree(tree)
 
 
-def test_the_wheel_carries_the_table_its_schemas_and_the_scripts(dist: Path) -> None:
+def test_the_wheel_contains_the_table_the_schema_and_the_scripts(dist: Path) -> None:
     (wheel,) = dist.glob("*.whl")
-    assert set(CARRIED) <= set(zipfile.ZipFile(wheel).namelist())
+    assert set(PACKAGE_FILES) <= set(zipfile.ZipFile(wheel).namelist())
 
 
-def test_the_wheel_brings_the_commands(dist: Path) -> None:
+def test_the_wheel_installs_the_commands(dist: Path) -> None:
     (wheel,) = dist.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         (entries,) = [name for name in archive.namelist() if name.endswith("entry_points.txt")]
@@ -79,11 +78,11 @@ def test_the_wheel_brings_the_commands(dist: Path) -> None:
     assert "ultraserver-webhook = webhook.cli:main" in text
 
 
-def test_the_sdist_carries_what_make_needs(dist: Path) -> None:
+def test_the_sdist_contains_the_files_that_make_needs(dist: Path) -> None:
     (sdist,) = dist.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    wanted = {
+    build_files = {
         "Makefile",
         "locks/dev.txt",
         "Dockerfile",
@@ -91,31 +90,31 @@ def test_the_sdist_carries_what_make_needs(dist: Path) -> None:
         "examples/four-node.yaml",
         "manifests/chart/values.yaml",
     }
-    assert wanted | set(CARRIED) <= names
+    assert build_files | set(PACKAGE_FILES) <= names
 
 
 INSTALLED = """
 import sys
 tree = sys.argv[1]
-# The tree first, so that it is this package that is found and not the checkout's.
+# The tree is first, so that its package is imported, and not the package of the checkout.
 sys.path.insert(0, tree)
 import webhook.cli
 print(webhook.cli.__file__, file=sys.stderr)
 for command in ("rules lint", "rules schema", "preview -"):
     try:
         webhook.cli.main(command.split())
-    except SystemExit as done:
-        print(f"{command} ends with {done.code}", file=sys.stderr)
+    except SystemExit as error:
+        print(f"{command} ends with {error.code}", file=sys.stderr)
 """
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becoming another user needs root")
 @pytest.mark.limit(10, "starts two processes")
-def test_an_installed_wheel_works_outside_the_checkout_from_a_tree_that_is_not_written(
+def test_the_wheel_works_outside_the_checkout_from_a_read_only_folder(
     installed: Path,
 ) -> None:
-    user: dict[str, Any] = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if reachable() else {}
-    done = subprocess.run(
+    user: dict[str, Any] = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if user_runs_python() else {}
+    result = subprocess.run(
         [sys.executable, "-P", "-c", INSTALLED, str(installed)],
         cwd="/",
         input=(REPOSITORY / "examples/four-node.yaml").read_text(encoding="utf-8"),
@@ -125,22 +124,22 @@ def test_an_installed_wheel_works_outside_the_checkout_from_a_tree_that_is_not_w
         text=True,
         **user,
     )
-    assert done.stderr.startswith(f"{installed}/"), done.stderr
+    assert result.stderr.startswith(f"{installed}/"), result.stderr
     for message in ("rules lint ends with 0", "rules schema ends with 0", "preview - ends with 1"):
-        assert message in done.stderr
-    assert str(REPOSITORY) not in done.stderr
+        assert message in result.stderr
+    assert str(REPOSITORY) not in result.stderr
 
 
-def reachable() -> bool:
-    """Returns whether that user may run this very Python, which may lie in a user's home."""
+def user_runs_python() -> bool:
+    """Returns whether the unprivileged user can run this Python, which may be in another user's home."""
     probe = [sys.executable, "-c", "import click"]
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             probe, user=NOBODY, group=NOBODY, extra_groups=[], check=False, capture_output=True
         )
     except PermissionError:
         return False
-    return done.returncode == 0
+    return result.returncode == 0
 
 
 def test_every_step_of_the_dockerfile_copies_existing_files() -> None:
@@ -179,16 +178,16 @@ runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)
 
 
 @pytest.mark.limit(5, "starts a process")
-def test_a_command_of_certs_that_needs_no_api_server_runs_without_its_client(tmp_path: Path) -> None:
+def test_certs_dev_runs_without_the_kubernetes_client(tmp_path: Path) -> None:
     command = [sys.executable, "-c", WITHOUT_CLIENT, "certs", "dev", f"--dir={tmp_path}"]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    result = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
 
 
 @pytest.mark.limit(5, "starts a process")
-def test_without_the_client_a_command_that_needs_it_names_the_extra(tmp_path: Path) -> None:
+def test_without_the_kubernetes_client_certs_status_names_the_extra(tmp_path: Path) -> None:
     command = [sys.executable, "-c", WITHOUT_CLIENT, "certs", "status", f"--kubeconfig={tmp_path}/none"]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    assert done.returncode == 2
-    assert "ultraserver-webhook[controllers]" in done.stderr
-    assert "Traceback" not in done.stderr
+    result = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert result.returncode == 2
+    assert "ultraserver-webhook[controllers]" in result.stderr
+    assert "Traceback" not in result.stderr

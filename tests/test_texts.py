@@ -1,4 +1,4 @@
-"""The calls of the templates in all modules with texts."""
+"""Tests of the calls of message templates, in all packages."""
 
 from importlib import import_module
 
@@ -15,5 +15,5 @@ MODULES = sorted(
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_every_template_gets_its_values(name: str) -> None:
-    assert not [*texts.miscounted(import_module(name))]
+def test_every_call_of_a_template_has_the_right_number_of_values(name: str) -> None:
+    assert not [*texts.wrong_calls(import_module(name))]

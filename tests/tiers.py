@@ -1,6 +1,6 @@
-"""The tiers of the suite: which test is in which, what each test and each tier may take, what each did take.
+"""The tiers of the suite, their time limits, and the order of tests by recorded durations.
 
-A pytest plugin, see ``tests/conftest.py``. CONTRIBUTING.md has the table of tiers.
+This module is a pytest plugin, see ``tests/conftest.py``. CONTRIBUTING.md has the table of tiers.
 """
 
 import json
@@ -20,30 +20,31 @@ from testbed import waiting
 
 HERE = Path(__file__).resolve().parent
 RECORDED = HERE / "durations.json"
-"""Seconds by scope as last recorded (``--record-durations``), and what the calibration loop took then."""
+"""The recorded seconds of each scope and of the calibration loop (``--record-durations``)."""
 
 SHORT = 1.0
-"""Seconds of a scope that needs no place in the order: it fits in anywhere, and is not recorded."""
+"""Scopes that take less than this many seconds are not recorded, because their order does not matter."""
 
 STALL = 2.0
-"""Seconds for which these machines stand still by themselves, from time to time; no test fails for it."""
+"""Each test gets this many additional seconds, because test machines stall from time to time."""
 
 OWN_PLANES = {"claims", "fleets", "initscript", "kinds", "kueue", "manifests", "placement"}
-"""Folders of tests/plane that have no use for the plane that all others share."""
+"""Folders of tests/plane with their own control plane. The other folders share a control plane."""
 
-MOST_SLOWNESS = 2.0
-"""How many of its budgets a tier may take on the slowest machine."""
+MAX_SLOWNESS = 2.0
+"""The maximum time of a tier on a slow machine, as a multiple of its budget."""
 
 SLOWEST = 20
+"""The number of slow tests in the summary."""
 
 
 @dataclass(frozen=True)
 class Tier:
-    """What a tier's tests may take, in seconds on two cores that do nothing else.
+    """The time limits of a tier's tests, in seconds on two idle cores.
 
     Attributes:
-        limit: of one test, unless it is marked ``limit(seconds, why)``.
-        budget: of all; None if the tier has none.
+        limit: The limit of one test, unless it is marked ``limit(seconds, why)``.
+        budget: The limit of all tests of the tier together; None if there is no limit.
     """
 
     limit: float
@@ -54,7 +55,7 @@ TIERS = {"quick": Tier(1, 180), "plane": Tier(15, 540), "nodes": Tier(60, 540), 
 
 
 def tier_of(item: pytest.Item) -> str:
-    """Returns the tier of a test: by its mark ``soak``, else by its folder."""
+    """Returns the tier of a test. The mark ``soak`` decides, otherwise the folder."""
     if item.get_closest_marker("soak"):
         return "soak"
     folder = item.path.relative_to(HERE).parts[0]
@@ -62,7 +63,7 @@ def tier_of(item: pytest.Item) -> str:
 
 
 def scope_of(nodeid: str) -> str:
-    """Returns the tests that one process runs in order: a module's, or those that share a plane."""
+    """Returns the scope of a test: its module, or the folder of the tests that share a control plane."""
     file = nodeid.partition("::")[0]
     tier, _, rest = file.removeprefix("tests/").partition("/")
     folder = rest.partition("/")[0]
@@ -72,28 +73,28 @@ def scope_of(nodeid: str) -> str:
 
 
 def limit_of(item: pytest.Item) -> float:
-    """Returns how many seconds a test may take where nothing else runs."""
-    own = item.get_closest_marker("limit")
+    """Returns the maximum seconds of a test on an idle machine."""
+    mark = item.get_closest_marker("limit")
     if item.config.getoption("hypothesis_profile") == "soak":
         return TIERS["soak"].limit
-    if own is None:
+    if mark is None:
         return TIERS[tier_of(item)].limit
-    seconds, why = own.args
+    seconds, why = mark.args
     if not why:
-        raise pytest.UsageError(f"{item.nodeid}: the mark limit says no reason")
+        raise pytest.UsageError(f"{item.nodeid}: the mark limit has no reason")
     return float(seconds)
 
 
 def slowness(processes: int = os.cpu_count() or 1) -> float:
-    """Returns how much slower this machine is now than that of the recorded durations; at least 1."""
-    reference = recorded().get("calibration", 0.0)
-    return max(1.0, calibrated(processes) / reference) if reference else 1.0
+    """Returns how many times slower this machine is than when the durations were recorded; at least 1."""
+    reference = recorded_durations().get("calibration", 0.0)
+    return max(1.0, calibration_seconds(processes) / reference) if reference else 1.0
 
 
-def crowding() -> float:
-    """Returns the number of processes that want a processor, for each processor; at least 1.
+def load_factor() -> float:
+    """Returns 1 plus the load average of each processor.
 
-    The calibration loop is short, and may fall into a moment in which the others rest.
+    The calibration loop is short, and may run in a moment in which other processes pause.
     """
     processors = os.cpu_count() or 1
     return (os.getloadavg()[0] + processors) / processors
@@ -108,109 +109,109 @@ print(time.perf_counter() - begin)
 """
 
 
-def calibrated(processes: int) -> float:
-    """Seconds that a loop takes while as many processes run it as the suite has."""
+def calibration_seconds(processes: int) -> float:
+    """Returns the seconds of the calibration loop while this number of processes run it at once."""
     command = [sys.executable, "-S", "-c", LOOP]
-    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(processes)]
-    return max(float(each.communicate()[0]) for each in running)
+    children = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(processes)]
+    return max(float(child.communicate()[0]) for child in children)
 
 
-def recorded() -> dict[str, float]:
-    """Returns what ``RECORDED`` holds; nothing where it is not written yet."""
+def recorded_durations() -> dict[str, float]:
+    """Returns the durations in the file ``RECORDED``; empty if the file does not exist."""
     return json.loads(RECORDED.read_text(encoding="utf-8")) if RECORDED.exists() else {}
 
 
 class Timekeeper:
-    """Gives each test its limit, puts long scopes first, and says at the end what took how long."""
+    """Sets the time limit of each test, runs long scopes first, and reports the durations at the end."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         worker = getattr(config, "workerinput", None)
         self._slowness: float = worker["slowness"] if worker else slowness()
         self._begin = time.monotonic()
-        self._took: Counter[str] = Counter()
+        self._seconds: Counter[str] = Counter()
         self._tiers: set[str] = set()
-        self.over = ""
+        self.over_budget = ""
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: object) -> None:
-        """Tells a process of pytest-xdist how slow the machine is."""
+        """Passes the slowness of the machine to a process of pytest-xdist."""
         node.workerinput["slowness"] = self._slowness  # type: ignore[attr-defined]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Marks tests with their tier and limit, and orders them by what their scope took when recorded."""
-        known, slower = recorded(), max(self._slowness, crowding())
+        """Marks tests with their tier and time limit, and sorts them: the longest recorded scope is first."""
+        durations, factor = recorded_durations(), max(self._slowness, load_factor())
         for item in items:
             item.add_marker(tier_of(item))
-            allowed = limit_of(item) * slower + STALL
+            allowed = limit_of(item) * factor + STALL
             item.add_marker(pytest.mark.timeout(allowed, func_only=True))
-        items.sort(key=lambda item: -known.get(scope_of(item.nodeid), 0.0))
+        items.sort(key=lambda item: -durations.get(scope_of(item.nodeid), 0.0))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None]:
-        """Lets a wait end before its test's time is over: it says what it waited for, and what it saw."""
+        """Ends a wait before the time limit of its test, so that the error describes the wait."""
         mark = item.get_closest_marker("timeout")
-        with waiting.at_most(mark.args[0] - STALL if mark else waiting.PATIENCE):
+        with waiting.limit_waits(mark.args[0] - STALL if mark else waiting.PATIENCE):
             return (yield)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Adds up what each test took, with its fixtures."""
-        self._took[report.nodeid] += report.duration
+        """Adds up the time of each test and of its fixtures."""
+        self._seconds[report.nodeid] += report.duration
         self._tiers |= TIERS.keys() & report.keywords.keys()
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Fails a tier that took longer than its budget, in CI."""
+        """In CI, fails a tier that took longer than its budget."""
         if hasattr(self._config, "workerinput") or len(self._tiers) != 1:
             return
         (name,) = self._tiers
         budget, took = TIERS[name].budget, time.monotonic() - self._begin
         if budget is None or took <= budget:
             return
-        # The machine may have become slower since the start.
+        # The machine may be slower now than at the start.
         self._slowness = max(self._slowness, slowness())
         verdict = f"the tier {name} took {took:.0f} s; its budget is {budget:.0f} s"
-        allowed = budget * min(self._slowness, MOST_SLOWNESS)
-        self.over = f"{verdict}, on this machine now {allowed:.0f} s"
+        allowed = budget * min(self._slowness, MAX_SLOWNESS)
+        self.over_budget = f"{verdict}, on this machine now {allowed:.0f} s"
         if took > allowed and os.environ.get("CI") and session.exitstatus == 0:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Prints the slowest tests; records the durations where that was asked for."""
+        """Prints the slowest tests, and records the durations if ``--record-durations`` is set."""
         terminalreporter.section(f"slowest {SLOWEST} tests, with their fixtures")
-        for nodeid, seconds in self._took.most_common(SLOWEST):
+        for nodeid, seconds in self._seconds.most_common(SLOWEST):
             terminalreporter.write_line(f"{seconds:7.2f} s {nodeid}")
-        if self.over:
-            terminalreporter.write_line(self.over, red=True)
+        if self.over_budget:
+            terminalreporter.write_line(self.over_budget, red=True)
         if self._config.getoption("record_durations"):
             self._record()
 
     def _record(self) -> None:
         scopes: Counter[str] = Counter()
-        for nodeid, seconds in self._took.items():
+        for nodeid, seconds in self._seconds.items():
             scopes[scope_of(nodeid)] += seconds
-        durations = recorded() | {scope: round(seconds, 1) for scope, seconds in scopes.items()}
-        before = {
+        durations = recorded_durations() | {scope: round(seconds, 1) for scope, seconds in scopes.items()}
+        long_scopes = {
             scope: seconds
             for scope, seconds in durations.items()
             if seconds >= SHORT and (HERE.parent / scope).exists()
         }
-        before["calibration"] = round(calibrated(os.cpu_count() or 1), 3)
-        RECORDED.write_text(json.dumps(before, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        long_scopes["calibration"] = round(calibration_seconds(os.cpu_count() or 1), 3)
+        RECORDED.write_text(json.dumps(long_scopes, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds ``--seed`` and ``--record-durations``."""
     group = parser.getgroup("tiers")
-    group.addoption("--seed", type=int, default=17, help="of tests that leave something to chance")
+    group.addoption("--seed", type=int, default=17, help="seed of tests with random choices")
     group.addoption("--record-durations", action="store_true", help=f"write {RECORDED.name}")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Begins to measure.
+    """Registers the time keeper.
 
     Raises:
-        UsageError: the soak would run in several processes; what measures needs the machine for itself.
+        UsageError: The soak would run in several processes, which distorts its measurements.
     """
     chosen = config.getoption("markexpr") or ""
     if "soak" in chosen.replace("not soak", "") and config.getoption("numprocesses", None):
@@ -219,7 +220,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _without_frames(failure: pytest.ExceptionInfo[BaseException]) -> pytest.ExceptionInfo[BaseException]:
-    """Returns the same exception, as if it came from here."""
+    """Returns the exception of a failure without its traceback."""
     try:
         raise failure.value.with_traceback(None)  # noqa: TRY301 - only what was raised has a traceback
     except BaseException:  # noqa: BLE001 - every error is reported
@@ -230,19 +231,19 @@ def _without_frames(failure: pytest.ExceptionInfo[BaseException]) -> pytest.Exce
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Adds to a failed test that leaves something to chance the command that repeats it."""
-    # Where a time limit ends Python 3.11 between two lines, a frame has none, and pytest would end with it.
+    """Adds to the report of a failed test with a seed the command that repeats the test."""
+    # If a time limit interrupts Python 3.11 between two lines, a frame has no line, and pytest would fail.
     if call.excinfo and any(line is None for _, line in walk_tb(call.excinfo.tb)):
         call.excinfo = _without_frames(call.excinfo)
-    made = yield
-    if made.failed and "seed" in getattr(item, "fixturenames", ()):
+    report = yield
+    if report.failed and "seed" in getattr(item, "fixturenames", ()):
         seed = item.config.getoption("seed")
         soak = " -m soak" if tier_of(item) == "soak" else ""
-        made.sections.append(("repeat with", f".venv/bin/pytest '{item.nodeid}' --seed={seed}{soak}"))
-    return made
+        report.sections.append(("repeat with", f".venv/bin/pytest '{item.nodeid}' --seed={seed}{soak}"))
+    return report
 
 
 @pytest.fixture
 def seed(request: pytest.FixtureRequest) -> int:
-    """What chance begins with: the same in every run, another one in each of the soak."""
+    """The seed of random choices: the default of ``--seed``, except in the soak, which sets new seeds."""
     return request.config.getoption("seed")

@@ -17,7 +17,7 @@ from testbed.experiment.judge import Key, Standing, config_of, overlooked, stand
 from testbed.mpijob import mpijob
 from testbed.plane import kueue, nodes, placement, webhook
 from testbed.plane.controlplane import ControlPlane
-from testbed.plane.jobs import JOB_NAME, ROLE, end
+from testbed.plane.jobs import JOB_NAME, ROLE, delete_all
 from testbed.plane.placement import ACCOUNT, NAMESPACE
 from testbed.plane.process import Program
 from testbed.waiting import PATIENCE, NotYetError
@@ -127,7 +127,7 @@ class Stage:
         """Deletes a job and its pods at once, because no kubelet ends the pods."""
         namespace, name = key
         self.api.delete(f"{MPIJOBS.format(namespace)}/{name}")
-        end(self.plane.kubectl.in_namespace(namespace), "pods", "-l", f"{JOB_NAME}={name}")
+        delete_all(self.plane.kubectl.in_namespace(namespace), "pods", "-l", f"{JOB_NAME}={name}")
         del self.jobs[key]
 
     def clear(self) -> None:
@@ -146,7 +146,7 @@ class Stage:
             self.plane.kubectl.wait_for(_has_no_owned, kind, "-A")
         # The operator may create pods for a job that was just deleted, and no kubelet ends these pods.
         for team in teams:
-            end(self.plane.kubectl.in_namespace(team), "pods", "-l", JOB_NAME)
+            delete_all(self.plane.kubectl.in_namespace(team), "pods", "-l", JOB_NAME)
 
     def pods(self, key: Key) -> list[Object]:
         """Returns the pods of a job, sorted by name."""
@@ -310,7 +310,7 @@ def staged(  # noqa: PLR0913, PLR0917 - all that a stage is made of
             rules.write_text(table(policy) + rows, encoding="utf-8")
         server = webhook.start(control_plane.programs, folder / "webhook", rules)
         document = webhook.configuration(server, values={"kinds": ["all"]} if claims else None)
-        stack.enter_context(webhook.registered(control_plane.kubectl.in_namespace(TEAMS[0]), document))
+        stack.enter_context(webhook.register(control_plane.kubectl.in_namespace(TEAMS[0]), document))
         metadata_list = [node["metadata"] for node in fleet if node["kind"] == "Node"]
         labels = {metadata["name"]: metadata["labels"] for metadata in metadata_list}
         api = connect(control_plane.kubeconfig)

@@ -20,7 +20,7 @@ from pathlib import Path
 from testbed.images import debian, layout
 from testbed.kits import kit, progress
 from testbed.nodes.namespaces import PATH
-from testbed.plane.process import ClusterError, end_as_by_ctrl_c
+from testbed.plane.process import ClusterError, end_on_signals
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FILES = Path(__file__).resolve().parent / "containerfiles"
@@ -234,7 +234,7 @@ def building() -> Iterator[Path]:
 
 def main() -> int:
     """Builds the images if they are missing, and prints where they are."""
-    end_as_by_ctrl_c()
+    end_on_signals()
     start = time.monotonic()
     with building() as out:
         if missing():

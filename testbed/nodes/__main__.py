@@ -12,7 +12,7 @@ from testbed.nodes import story
 from testbed.nodes.namespaces import scratch
 from testbed.plane.kubectl import KubectlError
 from testbed.plane.nodes import NODES_PER_ULTRASERVER
-from testbed.plane.process import ClusterError, end_as_by_ctrl_c, wait_for_ctrl_c
+from testbed.plane.process import ClusterError, end_on_signals, wait_for_ctrl_c
 
 
 def main() -> int:
@@ -26,7 +26,7 @@ def main() -> int:
     )
     parser.add_argument("--driver", type=int, choices=(0, 1, 2, 4), default=0, help=driver_help)
     options = parser.parse_args()
-    end_as_by_ctrl_c()
+    end_on_signals()
     try:
         with scratch() as folder:
             _serve(folder, options.nodes, options.driver)
@@ -38,9 +38,9 @@ def main() -> int:
     return 0
 
 
-def _serve(folder: Path, count: int, driven: int) -> None:
-    with story.plane(folder, product.built(), count, say, driven) as (plane, _):
-        with_driver = f"; {driven} with a DRA driver" if driven else ""
+def _serve(folder: Path, count: int, driver_nodes: int) -> None:
+    with story.plane(folder, product.built(), count, say, driver_nodes) as (plane, _):
+        with_driver = f"; {driver_nodes} with a DRA driver" if driver_nodes else ""
         say(f"{count} real nodes of one UltraServer, with 16 devices each{with_driver}")
         say(f"\n  export KUBECONFIG={shlex.quote(str(plane.kubeconfig))}")
         say(f"  alias kubectl={shlex.quote(str(plane.kubectl.binary))}")
@@ -49,8 +49,8 @@ def _serve(folder: Path, count: int, driven: int) -> None:
         job = story.JOB.relative_to(story.REPOSITORY)
         note = "" if count == NODES_PER_ULTRASERVER else "  # waits: this job needs four nodes"
         say(f"  kubectl apply -f {job}{note}\n")
-        if driven:
-            say(f"jobs can claim {driven} nodes, see docs/claims.md; the templates are installed with")
+        if driver_nodes:
+            say(f"jobs can claim {driver_nodes} nodes, see docs/claims.md; the templates are installed with")
             say("  kubectl apply -f manifests/chart/claims.yaml\n")
         say(f"logs are in {plane.programs.logs}; Ctrl-C stops everything")
         wait_for_ctrl_c()

@@ -10,12 +10,12 @@ from testbed.kits.progress import say
 from testbed.nodes import story
 from testbed.nodes.namespaces import scratch
 from testbed.plane.kubectl import Kubectl, KubectlError, Object
-from testbed.plane.process import ClusterError, end_as_by_ctrl_c
+from testbed.plane.process import ClusterError, end_on_signals
 
 
 def main() -> int:
     """Runs the demo once, and removes everything at the end."""
-    end_as_by_ctrl_c()
+    end_on_signals()
     start = time.monotonic()
     try:
         with scratch() as folder:

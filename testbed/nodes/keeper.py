@@ -66,7 +66,7 @@ def lock(folder: Path, operation: int) -> int | None:
     return None
 
 
-def make(folder: Path, mode: int) -> int:
+def create_locked(folder: Path, mode: int) -> int:
     """Creates and locks a folder or a control group; returns its descriptor."""
     while True:
         with contextlib.suppress(FileExistsError):
@@ -76,7 +76,7 @@ def make(folder: Path, mode: int) -> int:
             return descriptor
 
 
-def collect(parent: Path) -> None:
+def remove_leftovers(parent: Path) -> None:
     """Removes the control groups, and the folders in ``parent``, whose keepers were killed.
 
     Raises:
@@ -125,8 +125,8 @@ def main() -> None:
     folder, cgroup = Path(sys.argv[1]), sys.argv[2]
     try:
         # The descriptors are never closed: the locks end with this process.
-        make(CGROUPS / LOCK_HIERARCHY / cgroup, 0o755)
-        make(folder, 0o700)
+        create_locked(CGROUPS / LOCK_HIERARCHY / cgroup, 0o755)
+        create_locked(folder, 0o700)
         _hold_namespaces()
     finally:
         remove_cgroups(cgroup)

@@ -44,7 +44,7 @@ def scratch() -> Iterator[Path]:
     """Yields a new folder. If this process is killed, the start of the next plane removes the folder."""
     FOLDERS.mkdir(parents=True, exist_ok=True)
     folder = FOLDERS.resolve() / secrets.token_hex(4)
-    lock = keeper.make(folder, 0o700)
+    lock = keeper.create_locked(folder, 0o700)
     try:
         yield folder
     finally:
@@ -73,7 +73,7 @@ class Namespaces:
             raise ClusterError(f"no real nodes here: {reason}")
         FOLDERS.mkdir(parents=True, exist_ok=True)
         try:
-            keeper.collect(FOLDERS.resolve())
+            keeper.remove_leftovers(FOLDERS.resolve())
         except OSError as error:
             raise ClusterError(f"leftovers of a plane that was killed cannot be removed: {error}") from error
         self._keeper = subprocess.Popen(

@@ -11,19 +11,19 @@ SYSFS = [trn2u(server, node) for server in ("9000000000000000", "800000000000000
 """The files of the nodes' drivers, for two UltraServers. The nodes are not in the order of the topology."""
 
 
-def machines(plugged: int = 4, driven: int = 0) -> list[Object]:
+def node_objects(plugin_nodes: int = 4, driver_nodes: int = 0) -> list[Object]:
     """Returns nodes as objects, with the labels that a real plugin derives from the drivers' files.
 
     Args:
-        plugged: The number of nodes of one UltraServer, with the device plugin.
-        driven: The number of nodes of another UltraServer, with the DRA driver.
+        plugin_nodes: The number of nodes of one UltraServer, with the device plugin.
+        driver_nodes: The number of nodes of another UltraServer, with the DRA driver.
     """
     objects = nodes.ultraserver_nodes(2)
     for node, sysfs in zip(objects, SYSFS, strict=True):
         labels = {key.replace("_", "-"): value for key, value in sysfs.items() if key != "ultraserver_mode"}
         node["metadata"]["labels"] |= {f"{nodes.LABEL}{key}": value for key, value in labels.items()}
-    first_driven = nodes.NODES_PER_ULTRASERVER
-    return objects[:plugged] + objects[first_driven : first_driven + driven]
+    first_driver_node = nodes.NODES_PER_ULTRASERVER
+    return objects[:plugin_nodes] + objects[first_driver_node : first_driver_node + driver_nodes]
 
 
 class NeuronPlugin:
@@ -46,7 +46,7 @@ class NeuronPlugin:
         (network / "eth0").symlink_to("../../devices/virtual/net/eth0")
         self._healthy = sysfs
         self.sysfs: dict[str, str] = {}
-        self.mend()
+        self.remove_faults()
         self._node = node
         self.start()
 
@@ -58,25 +58,25 @@ class NeuronPlugin:
         """Stops the plugin, so that the kubelet has no devices."""
         self._node.kill("neuron")
 
-    def say(self, **files: str) -> None:
+    def set_files(self, **files: str) -> None:
         """Changes files of ``neuron_device``. Containers see the change at once."""
         write(self._class, files)
         self.sysfs |= files
 
-    def offer(self, devices: int) -> None:
+    def set_device_count(self, devices: int) -> None:
         """Changes the number of the node's devices. The kubelet gets the new number within a moment."""
         new_file = self._folder / "devices.new"
         new_file.write_text(str(devices), encoding="ascii")
         new_file.replace(self._folder / "devices")
 
-    def mend(self) -> None:
+    def remove_faults(self) -> None:
         """Removes every fault."""
         self.sysfs = {}
-        self.say(**self._healthy)
+        self.set_files(**self._healthy)
         for file in self._class.iterdir():
             if file.name not in self._healthy:
                 file.unlink()
-        self.offer(DEVICES)
+        self.set_device_count(DEVICES)
 
 
 class NeuronDriver:

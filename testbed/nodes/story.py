@@ -8,10 +8,10 @@ from testbed import chart
 from testbed.images import images
 from testbed.kits import nodes as build
 from testbed.nodes.plane import RealPlane
-from testbed.nodes.plugin import DEVICES, RESOURCE, SYSFS, NeuronDriver, NeuronPlugin, machines
+from testbed.nodes.plugin import DEVICES, RESOURCE, SYSFS, NeuronDriver, NeuronPlugin, node_objects
 from testbed.plane import nodes
 from testbed.plane.kubectl import Kubectl, Object
-from testbed.plane.load import places
+from testbed.plane.load import webhook_mutates_jobs
 from testbed.waiting import PATIENCE, until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -28,7 +28,7 @@ def plane(
     archives: Sequence[Path],
     count: int = 4,
     say: Callable[[str], None] | None = None,
-    driven: int = 0,
+    driver_nodes: int = 0,
 ) -> Iterator[tuple[RealPlane, dict[str, NeuronPlugin]]]:
     """Yields a plane with nodes of an UltraServer, and the device plugin of each node by the node's name.
 
@@ -37,17 +37,17 @@ def plane(
         archives: The images that every node has, except pause and busybox.
         count: The number of nodes.
         say: Called with a line for every program and node that is ready.
-        driven: The number of nodes of another UltraServer, with the DRA driver in place of the plugin.
+        driver_nodes: The number of nodes of another UltraServer, with the DRA driver in place of the plugin.
     """
     small_images = images.small(folder, build.directory())
-    with RealPlane(folder, machines(count, driven), [*small_images, *archives], say) as real_plane:
+    with RealPlane(folder, node_objects(count, driver_nodes), [*small_images, *archives], say) as real_plane:
         items = list(real_plane.nodes.items())
-        if driven:
+        if driver_nodes:
             nodes.create(real_plane.kubectl, [nodes.device_class()])
         for _, node in items[count:]:
             NeuronDriver(node)
-        plugged_nodes = zip(items[:count], SYSFS, strict=False)
-        yield real_plane, {name: NeuronPlugin(node, sysfs) for (name, node), sysfs in plugged_nodes}
+        plugin_nodes = zip(items[:count], SYSFS, strict=False)
+        yield real_plane, {name: NeuronPlugin(node, sysfs) for (name, node), sysfs in plugin_nodes}
 
 
 def install(kubectl: Kubectl) -> Kubectl:
@@ -71,7 +71,7 @@ def wait_until_served(kubectl: Kubectl) -> Kubectl:
     webhook = "ultraserver-webhook"
     for name in (f"{webhook}-certs", webhook, "ultraserver-placement", f"{webhook}-preview"):
         wait_for_rollout(namespace, name)
-    until(lambda: places(kubectl.kubeconfig, "default"), "a job that the webhook places")
+    until(lambda: webhook_mutates_jobs(kubectl.kubeconfig, "default"), "a job that the webhook places")
     return namespace
 
 
@@ -129,14 +129,14 @@ def wait_for_devices(kubectl: Kubectl, node: str, resource: str, count: int) -> 
     kubectl.wait_for(holds, "node", node, timeout=PATIENCE)
 
 
-def of_job(name: str, role: str) -> str:
+def job_selector(name: str, role: str) -> str:
     """Returns the selector of a job's Pods of a role, ``launcher`` or ``worker``."""
     return f"training.kubeflow.org/job-name={name},training.kubeflow.org/job-role={role}"
 
 
 def launchers(kubectl: Kubectl, name: str = "demo") -> list[Object]:
     """Returns the Pods of a job's launcher, the newest first. A failed Pod stays next to its successor."""
-    return newest_first(kubectl.get_json("pods", "-l", of_job(name, "launcher")))
+    return newest_first(kubectl.get_json("pods", "-l", job_selector(name, "launcher")))
 
 
 def newest_first(pods: Object) -> list[Object]:
@@ -170,7 +170,7 @@ def wait_for_workers(namespace: Kubectl, name: str, count: int) -> list[Object]:
     def all_run(pods: Object) -> bool:
         return [pod["status"]["phase"] for pod in pods["items"]] == ["Running"] * count
 
-    pods: list[Object] = namespace.wait_for(all_run, "pods", "-l", of_job(name, "worker"), timeout=SECONDS)[
+    pods: list[Object] = namespace.wait_for(all_run, "pods", "-l", job_selector(name, "worker"), timeout=SECONDS)[
         "items"
     ]
     labels = {

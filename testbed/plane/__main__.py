@@ -12,7 +12,7 @@ from testbed.kits.progress import say
 from testbed.plane import nodes, placement, previews, webhook
 from testbed.plane.controlplane import ControlPlane
 from testbed.plane.kubectl import KubectlError
-from testbed.plane.process import ClusterError, end_as_by_ctrl_c, wait_for_ctrl_c
+from testbed.plane.process import ClusterError, end_on_signals, wait_for_ctrl_c
 
 
 def main() -> int:
@@ -30,7 +30,7 @@ def main() -> int:
     parser.add_argument("--rules", type=Path, help="a rule table in place of the installation's")
     parser.add_argument("--no-webhook", action="store_true", help="start only the control plane")
     options = parser.parse_args()
-    end_as_by_ctrl_c()
+    end_on_signals()
     try:
         with tempfile.TemporaryDirectory(prefix="ultraserver-cluster-") as folder:
             _serve(Path(folder), options)
@@ -55,12 +55,12 @@ def _serve(folder: Path, options: argparse.Namespace) -> None:
             rules = options.rules.absolute() if options.rules else installed_rules
             server = webhook.start(plane.programs, folder / "webhook", rules)
             namespace = kubectl.in_namespace("default")
-            stack.enter_context(webhook.registered(namespace, webhook.configuration(server)))
+            stack.enter_context(webhook.register(namespace, webhook.configuration(server)))
             say(f"the webhook is registered, and the API server calls it at {server.url}/mutate")
             placement.start(plane, "placement", rules=rules)
             say("whole-job admission runs, and the guard's policies are installed")
             try:
-                stack.enter_context(previews.previews(plane, chart.NAME, rules))
+                stack.enter_context(previews.run_preview_service(plane, chart.NAME, rules))
                 say("previews are served")
             except previews.NoAddressError as error:
                 say(f"previews are not served: {error}")

@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 from kube.api import ApiError, GoneError
 from kube.client import KubernetesApi, connect
 from kube.rest import check_status, decode
-from testbed.waiting import PATIENCE, left
+from testbed.waiting import PATIENCE, seconds_left
 
 Object = dict[str, Any]
 
@@ -94,7 +94,7 @@ class _Api(KubernetesApi):
         timeout: float | tuple[float, float] = PATIENCE,
     ) -> Any:
         # A wait ends in time even if no answer comes. The library accepts no timeout of zero.
-        max_seconds = max(left(PATIENCE), 0.1)
+        max_seconds = max(seconds_left(PATIENCE), 0.1)
         connect_, read = timeout if isinstance(timeout, tuple) else (timeout, timeout)
         return super()._send(
             verb, path, body, content_type, (min(connect_, max_seconds), min(read, max_seconds))
@@ -193,7 +193,7 @@ class Client:
         items: list[Object] = []
         for kind in selection.kinds:
             items += self._list(self._path(kind, selection, namespace), selection)[0].values()
-        return listed(items)
+        return as_list(items)
 
     def states(
         self, selection: Selection, namespace: str | None, deadline: float
@@ -224,7 +224,7 @@ class Client:
 
         def state() -> Object | ApiError:
             if not selection.name:
-                return listed([items[key] for key in sorted(items)])
+                return as_list([items[key] for key in sorted(items)])
             return next(iter(items.values()), ApiError(f"there is no {kind} {selection.name}"))
 
         yield state()
@@ -324,6 +324,6 @@ def _as_shown(item: Object, selection: Selection) -> Object:
     return item
 
 
-def listed(items: list[Object]) -> Object:
+def as_list(items: list[Object]) -> Object:
     """Returns a List as kubectl shows it."""
     return {"apiVersion": "v1", "kind": "List", "items": items, "metadata": {"resourceVersion": ""}}

@@ -10,7 +10,7 @@ from testbed.kits import build
 from testbed.plane import managers, webhook
 from testbed.plane.controlplane import ControlPlane, answers_ok
 from testbed.plane.kubectl import Object
-from testbed.plane.process import ClusterError, free_ports, supervised
+from testbed.plane.process import ClusterError, free_ports, with_restarts
 from testbed.waiting import PATIENCE
 
 _POD = {"spec": {"containers": [{"name": "pytorch", "image": "example.invalid/probe"}]}}
@@ -116,7 +116,7 @@ class Controllers:
         for controller in self._chosen:
             port, _ = self._ports[controller.name]
             parts = [part for part in self._namespaced(controller) if part["metadata"]["name"] not in UNUSED]
-            local_parts = managers.on_loopback(
+            local_parts = managers.with_loopback_webhooks(
                 parts, f"https://127.0.0.1:{port}", self._certificates / "ca.crt"
             )
             self._webhooks[controller.name] = [
@@ -160,7 +160,7 @@ class Controllers:
             "KUBECONFIG": str(self._plane.account(controller.namespace, controller.account)),
         }
         return self._plane.programs.start(
-            controller.name, supervised(command), env=env, cwd=Path(self._plane.folder)
+            controller.name, with_restarts(command), env=env, cwd=Path(self._plane.folder)
         )
 
     def _arguments(self, controller: Controller, port: int, health_port: int) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Self
 from testbed.kits import build
 from testbed.plane import credentials
 from testbed.plane.kubectl import Kubectl, KubectlError, Object
-from testbed.plane.process import ClusterError, Programs, free_ports, supervised
+from testbed.plane.process import ClusterError, Programs, free_ports, with_restarts
 from testbed.waiting import PATIENCE
 
 OPERATOR_NAMESPACE = "mpi-operator"
@@ -109,7 +109,7 @@ class ControlPlane:
     ) -> None:
         command = self._command(name, flags | dict(self.flags.get(name, {})), dashes)
         if before_restart:
-            command = supervised(command, before_restart)
+            command = with_restarts(command, before_restart)
         # The caller's environment is not used: mpi-operator would prefer its KUBECONFIG to the flags.
         env = {"HOME": str(self.folder), "PATH": "/usr/bin:/bin"}
         program = self.programs.start(name, command, env=env, cwd=self.folder)
@@ -197,7 +197,7 @@ class ControlPlane:
         """
         self.kubectl.run("create", "-f", str(self.tools / build.CRD))
         # `kubectl wait` would fail on a new definition that has no conditions yet.
-        self.kubectl.wait_for(established, "crd", MPIJOB_CRD)
+        self.kubectl.wait_for(is_established, "crd", MPIJOB_CRD)
         self.kubectl.wait_for(lambda _: True, "mpijobs", "--all-namespaces")
 
     def _start_operator(self) -> None:
@@ -225,7 +225,7 @@ class ControlPlane:
         return any(lease["spec"].get("holderIdentity") for lease in leases["items"])
 
 
-def established(definition: Object) -> bool:
+def is_established(definition: Object) -> bool:
     """Returns whether the API server serves the kind that a CustomResourceDefinition defines."""
     conditions = definition.get("status", {}).get("conditions") or []
     return any((item["type"], item["status"]) == ("Established", "True") for item in conditions)

@@ -14,10 +14,10 @@ from testbed.waiting import until
 
 ROLE = "training.kubeflow.org/job-role"
 JOB_NAME = "training.kubeflow.org/job-name"
-LEFT = "testbed.example/left"
+RETIRED = "testbed.example/left"
 """The label of a namespace in which controllers may no longer create Pods and Jobs."""
 
-NOBODY_COMES_LATE = """
+NO_LATE_PODS_POLICY = """
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
 metadata:
@@ -40,15 +40,15 @@ spec: {policyName: left-namespaces, validationActions: [Deny]}
 a kubelet, such a Pod never ends, and later tests lack its node."""
 
 # The fields that the API server writes, and that a user who copies an object removes.
-SERVERS_OWN = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")
+SERVER_FIELDS = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")
 
 
-def together(*documents: Object) -> Object:
+def list_object(*documents: Object) -> Object:
     """Returns a List, with which a single kubectl creates several objects."""
     return {"apiVersion": "v1", "kind": "List", "items": list(documents)}
 
 
-def text(document: Object) -> str:
+def to_json(document: Object) -> str:
     """Returns an object as kubectl reads it from its standard input."""
     return json.dumps(document)
 
@@ -59,14 +59,14 @@ def template(job: Object, role: str) -> Object:
     return result
 
 
-def exported(kubectl: Kubectl, name: str) -> Object:
+def export_job(kubectl: Kubectl, name: str) -> Object:
     """Returns a stored job, without the fields that a user removes to create the job again."""
-    return own_part(yaml.safe_load(kubectl.run("get", "mpijob", name, "-o", "yaml").stdout))
+    return without_server_fields(yaml.safe_load(kubectl.run("get", "mpijob", name, "-o", "yaml").stdout))
 
 
-def own_part(job: Object) -> Object:
+def without_server_fields(job: Object) -> Object:
     """Returns a stored job without the fields that the API server wrote."""
-    metadata = {key: value for key, value in job["metadata"].items() if key not in SERVERS_OWN}
+    metadata = {key: value for key, value in job["metadata"].items() if key not in SERVER_FIELDS}
     return {key: value for key, value in job.items() if key != "status"} | {"metadata": metadata}
 
 
@@ -78,21 +78,21 @@ def workers_of(pods: Iterable[Object]) -> list[Object]:
 def clear(inside: Kubectl) -> None:
     """Deletes the jobs of a namespace and their pods, so that the nodes are free."""
     for kind in ("mpijobs", "jobs", "pods"):
-        end(inside, kind)
+        delete_all(inside, kind)
 
 
-def leave(inside: Kubectl) -> None:
+def retire_namespace(inside: Kubectl) -> None:
     """Clears a namespace that is not used again. With the policy ``NOBODY_COMES_LATE`` it stays clear."""
-    change = {"metadata": {"labels": {LEFT: ""}}}
+    change = {"metadata": {"labels": {RETIRED: ""}}}
     path = f"/api/v1/namespaces/{inside.namespace}"
     inside.api.send("PATCH", path, change, "application/merge-patch+json")
     clear(inside)
 
 
-def come_back(inside: Kubectl) -> None:
+def reopen_namespace(inside: Kubectl) -> None:
     """Undoes `leave`, and waits until the API server permits new Pods in the namespace."""
     path = f"/api/v1/namespaces/{inside.namespace}"
-    inside.api.send("PATCH", path, {"metadata": {"labels": {LEFT: None}}}, "application/merge-patch+json")
+    inside.api.send("PATCH", path, {"metadata": {"labels": {RETIRED: None}}}, "application/merge-patch+json")
     pod = {
         "metadata": {"name": "any"},
         "spec": {"containers": [{"name": "any", "image": "example.invalid/any"}]},
@@ -103,7 +103,7 @@ def come_back(inside: Kubectl) -> None:
     )
 
 
-def end(inside: Kubectl, kind: str, *selectors: str) -> None:
+def delete_all(inside: Kubectl, kind: str, *selectors: str) -> None:
     """Deletes all objects of a kind, also new objects that controllers still create, until none is left.
 
     Pods are deleted at once, because there is no kubelet that would end them.
@@ -121,7 +121,7 @@ def end(inside: Kubectl, kind: str, *selectors: str) -> None:
 
 
 @contextlib.contextmanager
-def borrowed_namespace(
+def temporary_namespace(
     control_plane: ControlPlane, name: str, labels: dict[str, str] | None = None
 ) -> Iterator[Kubectl]:
     """Yields kubectl for a new namespace, whose jobs are deleted at the end."""
@@ -129,7 +129,7 @@ def borrowed_namespace(
     try:
         yield inside
     finally:
-        leave(inside)
+        retire_namespace(inside)
 
 
 @contextlib.contextmanager
@@ -159,8 +159,8 @@ def second_webhook(
     registration["webhooks"][0]["rules"] += kinds
     with (
         contextlib.ExitStack() as stopping,
-        borrowed_namespace(control_plane, name, labels) as inside,
-        webhook.registered(inside, registration, probe),
+        temporary_namespace(control_plane, name, labels) as inside,
+        webhook.register(inside, registration, probe),
     ):
         stopping.callback(control_plane.programs.stop, server.program)
         yield inside

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from kube.api import ApiError
-from testbed.plane.api import Client, Object, Selection, client, listed
-from testbed.waiting import PATIENCE, NotYetError, left
+from testbed.plane.api import Client, Object, Selection, client, as_list
+from testbed.waiting import PATIENCE, NotYetError, seconds_left
 
 CREATE_OPTIONS = {
     "--dry-run=server": {"dryRun": "All"},
@@ -133,7 +133,7 @@ class Kubectl:
         """Runs ``kubectl apply -f - ARGS``, and returns the object as it is stored then."""
         text = document if isinstance(document, str) else json.dumps(document)
         answers = objects(self.run("apply", "-f", "-", "-o", "json", *args, stdin=text).stdout)
-        return answers[0] if len(answers) == 1 else listed(answers)
+        return answers[0] if len(answers) == 1 else as_list(answers)
 
     def create(self, document: Mapping[str, Any], *args: str) -> Object:
         """Creates an object or a List, as ``kubectl create -f - ARGS`` does, without kubectl.
@@ -157,7 +157,7 @@ class Kubectl:
                 self.api.create(item, self.namespace, **options)
                 for item in (document["items"] if is_list else [document])
             ]
-        return listed(created) if is_list else created[0]
+        return as_list(created) if is_list else created[0]
 
     def delete(self, *selection: str, at_once: bool = False) -> None:
         """Deletes the objects that ``kubectl get SELECTION`` would show, without kubectl, and does not wait.
@@ -179,7 +179,7 @@ class Kubectl:
             NotYetError: The time is over; the message has the last state.
         """
         last: object = "nothing"
-        timeout = left(timeout)
+        timeout = seconds_left(timeout)
         states = self.api.states(Selection.of(*get), self.namespace, time.monotonic() + timeout)
         for last in states:
             if not isinstance(last, ApiError) and condition(last):

@@ -10,7 +10,7 @@ from testbed.kits import build
 from testbed.plane import managers, webhook
 from testbed.plane.controlplane import ControlPlane, answers_ok
 from testbed.plane.kubectl import Object
-from testbed.plane.process import ClusterError, Program, free_ports, supervised
+from testbed.plane.process import ClusterError, Program, free_ports, with_restarts
 from testbed.waiting import PATIENCE, until
 
 NAMESPACE = "kueue-system"
@@ -37,7 +37,7 @@ def start(plane: ControlPlane) -> Program:
     webhook.development_certificates(folder)
     port, health_port = free_ports(2)
     parts = managers.manifests(plane, tools / "config" / "default")
-    local_parts = managers.on_loopback(parts, f"https://127.0.0.1:{port}", folder / "ca.crt")
+    local_parts = managers.with_loopback_webhooks(parts, f"https://127.0.0.1:{port}", folder / "ca.crt")
     webhooks = managers.install(plane, local_parts)
     command = [
         str(tools / "kueue"),
@@ -49,7 +49,7 @@ def start(plane: ControlPlane) -> Program:
     program = plane.programs.start(
         "kueue",
         # Kueue ends if the API server does not serve its kinds yet, which can be late for established kinds.
-        supervised(command),
+        with_restarts(command),
         env={
             "HOME": str(plane.folder),
             "PATH": "/usr/bin:/bin",

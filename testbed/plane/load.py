@@ -32,20 +32,20 @@ class Admission:
     Attributes:
         at: The seconds from the first create to this create.
         seconds: The seconds until the answer.
-        kept: Whether the connection was used before; otherwise it was new.
+        reused: Whether the connection was used before; otherwise it was new.
         mutated: Whether the webhook has changed the job.
         error: The error of the API server or of the connection; empty if there is none.
     """
 
     at: float
     seconds: float
-    kept: bool
+    reused: bool
     mutated: bool
     error: str = ""
 
     def __str__(self) -> str:
         """Returns the time, the duration and the result."""
-        connection = "a kept connection" if self.kept else "a fresh connection"
+        connection = "a kept connection" if self.reused else "a fresh connection"
         return f"{self.at:.1f} s, after {self.seconds:.2f} s, {connection}: {self.error or 'not mutated'}"
 
 
@@ -54,25 +54,25 @@ class Load:
 
     def __init__(self, create: Callable[..., tuple[bool, str]]) -> None:
         self._create, self._began = create, time.monotonic()
-        self._asked: list[Future[Admission]] = []
+        self._creates: list[Future[Admission]] = []
 
-    def ask(self, pool: ThreadPoolExecutor) -> None:
+    def begin_create(self, pool: ThreadPoolExecutor) -> None:
         """Begins one more create, in a thread of the pool."""
-        kept = len(self._asked) % 2 == 0
-        self._asked.append(pool.submit(self._ask, kept=kept))
+        reused = len(self._creates) % 2 == 0
+        self._creates.append(pool.submit(self._run_create, reused=reused))
 
-    def _ask(self, *, kept: bool) -> Admission:
+    def _run_create(self, *, reused: bool) -> Admission:
         at = self.seconds
-        mutated, error = self._create(kept=kept)
-        return Admission(at, self.seconds - at, kept, mutated, error)
+        mutated, error = self._create(reused=reused)
+        return Admission(at, self.seconds - at, reused, mutated, error)
 
     @property
     def admissions(self) -> list[Admission]:
         """The creates that were answered, in the order of their begin."""
-        return [call.result() for call in tuple(self._asked) if call.done() and not call.cancelled()]
+        return [call.result() for call in tuple(self._creates) if call.done() and not call.cancelled()]
 
     @property
-    def failed(self) -> list[Admission]:
+    def failed_creates(self) -> list[Admission]:
         """The creates that the API server refused or did not answer."""
         return [admission for admission in self.admissions if admission.error]
 
@@ -82,12 +82,12 @@ class Load:
         return [admission for admission in self.admissions if not admission.error and not admission.mutated]
 
     @property
-    def lost(self) -> list[str]:
+    def lost_creates(self) -> list[str]:
         """The creates that failed or were not mutated, as texts with the time."""
         return [str(admission) for admission in self.admissions if admission.error or not admission.mutated]
 
-    def lost_outside(self, begin: float, end: float) -> list[str]:
-        """Returns the creates of ``lost`` that were answered before ``begin`` or sent after ``end``."""
+    def lost_creates_outside(self, begin: float, end: float) -> list[str]:
+        """Returns the creates of ``lost_creates`` that were answered before ``begin`` or sent after ``end``."""
         return [
             str(admission)
             for admission in self.admissions
@@ -100,16 +100,16 @@ class Load:
         """The seconds since the load began."""
         return time.monotonic() - self._began
 
-    def more(self, count: int) -> None:
+    def wait_for_creates(self, count: int) -> None:
         """Waits until this many creates that begin from now on are answered.
 
         Raises:
             AssertionError: The time is over.
         """
-        first = len(self._asked)
+        first = len(self._creates)
 
         def answered() -> bool:
-            later = self._asked[first:]
+            later = self._creates[first:]
             return sum(call.done() for call in tuple(later)) >= count
 
         until(answered, f"{count} more answers")
@@ -117,7 +117,7 @@ class Load:
     def __str__(self) -> str:
         """Returns the numbers of docs/operations.md: admissions, failed, unmutated, seconds."""
         answered = self.admissions
-        numbers = f"{len(answered)} admissions, {len(self.failed)} failed, {len(self.unmutated)} unmutated"
+        numbers = f"{len(answered)} admissions, {len(self.failed_creates)} failed, {len(self.unmutated)} unmutated"
         end = max((admission.at + admission.seconds for admission in answered), default=0.0)
         slowest = max((admission.seconds for admission in answered), default=0.0)
         return f"{numbers}, {end:.0f} s, the slowest {slowest:.2f} s"
@@ -145,20 +145,20 @@ class Creator:
             maxsize=MAX_PARALLEL, ca_certs=authority, timeout=SECONDS, retries=False, headers=self._headers
         )
 
-    def create(self, *, kept: bool) -> tuple[bool, str]:
-        """Creates the job, over a used connection (``kept``) or a new one.
+    def create(self, *, reused: bool) -> tuple[bool, str]:
+        """Creates the job, over a used connection (``reused``) or a new one.
 
         Returns:
             Whether the job was mutated, and the error if there is one.
         """
-        pool = self._kept if kept else self._pool()
+        pool = self._kept if reused else self._pool()
         try:
             response = pool.request("POST", self._url, json=mpijob(4))
             job = response.json()
         except (urllib3.exceptions.HTTPError, ValueError) as error:
             return False, str(error)
         finally:
-            if not kept:
+            if not reused:
                 pool.clear()
         if response.status != HTTPStatus.CREATED:
             return False, f"{response.status} {job.get('message')}"
@@ -169,20 +169,20 @@ class Creator:
         self._kept.clear()
 
 
-def places(kubeconfig: Path, namespace: str) -> bool:
+def webhook_mutates_jobs(kubeconfig: Path, namespace: str) -> bool:
     """Returns whether a new job is admitted, and changed by the webhook."""
     with contextlib.closing(Creator(kubeconfig, namespace)) as creator:
-        return creator.create(kept=True) == (True, "")
+        return creator.create(reused=True) == (True, "")
 
 
 @contextlib.contextmanager
-def jobs_keep_coming(kubeconfig: Path, namespace: str, a_second: float = RATE) -> Iterator[Load]:
+def steady_load(kubeconfig: Path, namespace: str, per_second: float = RATE) -> Iterator[Load]:
     """Creates jobs by dry run until the end of the ``with``, without waits for answers.
 
     Args:
         kubeconfig: The kubeconfig of the user who creates the jobs.
         namespace: The namespace of the jobs.
-        a_second: The number of creates that begin in a second.
+        per_second: The number of creates that begin in a second.
 
     Yields:
         The results, which are complete after the ``with``.
@@ -192,9 +192,9 @@ def jobs_keep_coming(kubeconfig: Path, namespace: str, a_second: float = RATE) -
 
     def pace(pool: ThreadPoolExecutor) -> None:
         for number in itertools.count():
-            if stop.wait(max(0.0, number / a_second - load.seconds)):
+            if stop.wait(max(0.0, number / per_second - load.seconds)):
                 return
-            load.ask(pool)
+            load.begin_create(pool)
 
     with contextlib.closing(creator), ThreadPoolExecutor(MAX_PARALLEL) as pool:
         pacing = threading.Thread(target=pace, args=(pool,))

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from testbed.plane.controlplane import ControlPlane, established
+from testbed.plane.controlplane import ControlPlane, is_established
 from testbed.plane.kubectl import Object
 from testbed.plane.process import ClusterError
 
@@ -46,7 +46,7 @@ def definition(group_version: str, kind: str) -> Object:
     }
 
 
-def on_loopback(parts: Iterable[Object], url: str, ca: Path) -> list[Object]:
+def with_loopback_webhooks(parts: Iterable[Object], url: str, ca: Path) -> list[Object]:
     """Returns manifests whose webhooks are called at a URL, not at a Service."""
     objects = list(parts)
     bundle = base64.b64encode(ca.read_bytes()).decode()
@@ -83,5 +83,5 @@ def install(plane: ControlPlane, parts: Iterable[Object]) -> list[Object]:
             plane.kubectl.create(without_descriptions(part) if part["kind"] == DEFINITION else part)
     for part in objects:
         if part["kind"] == DEFINITION:
-            plane.kubectl.wait_for(established, "crd", part["metadata"]["name"])
+            plane.kubectl.wait_for(is_established, "crd", part["metadata"]["name"])
     return [part for part in objects if part["kind"] in WEBHOOKS]

@@ -9,7 +9,7 @@ from typing import Any
 from testbed import chart
 from testbed.plane import managers, webhook
 from testbed.plane.controlplane import ControlPlane
-from testbed.plane.jobs import text, together
+from testbed.plane.jobs import to_json, list_object
 from testbed.plane.process import Program
 
 ROWS = chart.RULES / "30-placement.yaml"
@@ -33,7 +33,7 @@ def install(plane: ControlPlane, values: Mapping[str, Any] | None = None) -> Pat
         A folder with the files of the table, as a Pod would mount it.
     """
     parts = [part for part in chart.objects(values) if part["kind"] in STORED]
-    plane.kubectl.run("apply", "-f", "-", stdin=text(together(*parts)))
+    plane.kubectl.run("apply", "-f", "-", stdin=to_json(list_object(*parts)))
     folder = plane.folder / "rules"
     folder.mkdir()
     (table,) = (part["data"] for part in parts if part["kind"] == "ConfigMap")
@@ -48,7 +48,7 @@ def install_rights(plane: ControlPlane) -> None:
     placement_parts = [
         part for part in parts if part["metadata"]["labels"].get(COMPONENT, "").startswith("placement")
     ]
-    plane.kubectl.create(together(*placement_parts))
+    plane.kubectl.create(list_object(*placement_parts))
 
 
 def start(

@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 
 from kube.client import KubernetesApi, connect
 from kubectl_ultraserver.__main__ import FAILED, main
-from testbed.plane.jobs import text, together
+from testbed.plane.jobs import to_json, list_object
 from testbed.plane.kubectl import Kubectl, Object
 from testbed.waiting import PATIENCE, NotYetError, until
 
@@ -29,7 +29,7 @@ def plugin(inside: Kubectl, *words: str, kubeconfig: Path | None = None) -> subp
 
 
 @contextlib.contextmanager
-def page(inside: Kubectl, kubeconfig: Path | None = None) -> Iterator[str]:
+def preview_page(inside: Kubectl, kubeconfig: Path | None = None) -> Iterator[str]:
     """Yields the address that ``kubectl ultraserver preview --web`` prints. Ctrl-C must end it."""
     command, env = _command(inside, ["preview", "--web"], kubeconfig)
     env["BROWSER"] = "true"
@@ -80,33 +80,33 @@ def eventually(inside: Kubectl, words: list[str], condition: Callable[[Any], obj
         NotYetError: The time is over; the message has the last output.
     """
     options = ["-n", inside.namespace or "default", "--kubeconfig", str(inside.kubeconfig), "-o", "json"]
-    text = ""
+    output = ""
 
     def satisfied() -> Any:
-        nonlocal text
+        nonlocal output
         result = _run_here([*words, *options])
         assert result.exit_code < FAILED, result.output
-        text = result.stdout
-        answer = json.loads(text)
+        output = result.stdout
+        answer = json.loads(output)
         return answer if condition(answer) else None
 
     try:
         return until(satisfied, f"what kubectl ultraserver {' '.join(words)} says")
     except NotYetError as error:
-        raise NotYetError(f"{error}; it says:\n{text}") from None
+        raise NotYetError(f"{error}; it says:\n{output}") from None
 
 
-def previewed(inside: Kubectl, *jobs: Object, options: Sequence[str] = ()) -> tuple[int, list[Any]]:
+def run_preview(inside: Kubectl, *jobs: Object, options: Sequence[str] = ()) -> tuple[int, list[Any]]:
     """Returns the exit status of ``preview``, and an item for each object."""
     arguments = ["preview", "-f", "-", *(["-n", inside.namespace] if inside.namespace else []), "-o", "json"]
     arguments += ["--kubeconfig", str(inside.kubeconfig), *options]
-    result = _run_here(arguments, text(together(*jobs)))
+    result = _run_here(arguments, to_json(list_object(*jobs)))
     assert result.exception is None or isinstance(result.exception, SystemExit), result.output
     assert result.stdout, result.output
     return result.exit_code, json.loads(result.stdout)["items"]
 
 
-def texts(document: Any) -> list[str]:
+def finding_texts(document: Any) -> list[str]:
     """Returns the findings of ``why``, each as ``KIND NAME: TEXT``."""
     return [f"{item['kind']} {item['name']}: {item['text']}" for item in document["findings"]]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from testbed import chart
 from testbed.plane import nodes
 from testbed.plane.controlplane import ControlPlane, answers_ok
-from testbed.plane.jobs import together
+from testbed.plane.jobs import list_object
 from testbed.plane.kubectl import Kubectl, Object
 from testbed.plane.process import ClusterError, Program, free_ports
 from testbed.waiting import until
@@ -53,7 +53,7 @@ def wait_until_served(kubectl: Kubectl, revision: str = "") -> None:
 
 
 @contextlib.contextmanager
-def previews(plane: ControlPlane, namespace: str, rules: Path | None = None) -> Iterator[Kubectl]:
+def run_preview_service(plane: ControlPlane, namespace: str, rules: Path | None = None) -> Iterator[Kubectl]:
     """Runs the chart's command behind its Service, as a kubelet would; yields kubectl for the namespace."""
     address()
     program, port = start(plane, rules)
@@ -74,7 +74,7 @@ def previews(plane: ControlPlane, namespace: str, rules: Path | None = None) -> 
         },
     }
     parts["Service"]["metadata"]["namespace"] = kubectl.namespace
-    kubectl.create(together(parts["Service"], pod))
+    kubectl.create(list_object(parts["Service"], pod))
     mark_running(kubectl, "preview")
     try:
         yield kubectl

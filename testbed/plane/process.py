@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, NoReturn, Self
 
-from testbed.waiting import left
+from testbed.waiting import seconds_left
 
 REAPER = Path(__file__).with_name("reaper.py")
 TAIL_LINES = 25
@@ -23,7 +23,7 @@ TAIL_LINES = 25
 PORTS = range(20_000, 32_000)
 
 
-def supervised(command: Sequence[str], before: Sequence[str] = (":",)) -> list[str]:
+def with_restarts(command: Sequence[str], before: Sequence[str] = (":",)) -> list[str]:
     """Returns a command that starts a program again when it has ended, as a Deployment does.
 
     Args:
@@ -107,7 +107,7 @@ class Program:
         Raises:
             ClusterError: The program has ended, or the time is over; the message quotes the log.
         """
-        timeout = left(timeout)
+        timeout = seconds_left(timeout)
         deadline = time.monotonic() + timeout
         while not probe():
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -208,7 +208,7 @@ class Programs:
         pipe.flush()
 
 
-def end_as_by_ctrl_c() -> None:
+def end_on_signals() -> None:
     """Makes SIGTERM and SIGHUP end this process like Ctrl-C; also makes a background job obey SIGINT."""
     for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(sign, _interrupt)

@@ -111,7 +111,7 @@ def hook_name(name: str) -> str:
 
 
 @contextlib.contextmanager
-def registered(inside: Kubectl, document: dict[str, Any], probe: dict[str, Any] = PROBE) -> Iterator[None]:
+def register(inside: Kubectl, document: dict[str, Any], probe: dict[str, Any] = PROBE) -> Iterator[None]:
     """Registers a webhook, waits until the API server calls it, and removes the registration at the end.
 
     Args:

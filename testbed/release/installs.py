@@ -34,7 +34,7 @@ def write(
     pin(folder / "values.yaml", archives)
     pack(folder, out / f"{chart.NAME}-chart-{product.version(files)}.tgz", date)
     for name, values in (sets or {"install": {}, **_named()}).items():
-        (out / f"{name}.yaml").write_text(chart.rendered(values, folder), encoding="utf-8")
+        (out / f"{name}.yaml").write_text(chart.render(values, folder), encoding="utf-8")
 
 
 def _named() -> dict[str, dict[str, object]]:

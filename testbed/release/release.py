@@ -18,7 +18,7 @@ from pathlib import Path
 from testbed import chart
 from testbed.images import product
 from testbed.kits import kit, progress
-from testbed.plane.process import ClusterError, end_as_by_ctrl_c
+from testbed.plane.process import ClusterError, end_on_signals
 from testbed.release import installs, provenance, record, signature, source
 from testbed.release.pyz import write as plugin
 
@@ -35,19 +35,19 @@ def folder(version: str) -> Path:
     return DIST / f"release-{version}"
 
 
-def before() -> Path:
+def previous_folder() -> Path:
     """Returns the folder of the release before this one, which may not exist yet."""
     return kit.CACHE / "releases" / BEFORE
 
 
-def not_held() -> str:
+def why_previous_unbuildable() -> str:
     """Returns why this clone cannot build the release before this one; empty if it can."""
     if source.has_commit(BEFORE) or not source.is_shallow():
         return ""
     return f"this clone is shallow, and lacks the commit of the release before, {BEFORE}"
 
 
-def stale() -> str:
+def why_stale() -> str:
     """Returns why ``dist`` has no release with the installation of this checkout; empty if it has."""
     about = folder(product.version()) / ABOUT
     if not about.is_file():
@@ -55,7 +55,7 @@ def stale() -> str:
     existing = json.loads(about.read_text(encoding="utf-8"))
     try:
         with source.checkout() as now:
-            if existing.get("installed") == installed(now):
+            if existing.get("installed") == installed_files(now):
                 return ""
         way_out = "make release DIRTY=1" if source.changes() else "make release"
     except source.ReleaseError as error:
@@ -63,7 +63,7 @@ def stale() -> str:
     return f"{about.parent} is of another state of this checkout: {way_out}"
 
 
-def installed(state: source.Source) -> list[str]:
+def installed_files(state: source.Source) -> list[str]:
     """Returns Git's names of all files that decide what is installed."""
     return state.part([*product.context(), "manifests", "examples"])
 
@@ -117,7 +117,7 @@ class Writer:
             "version": product.version(self._files),
             "commit": self._state.commit,
             "tree": self._state.tree,
-            "installed": installed(self._state),
+            "installed": installed_files(self._state),
         }
         (self._out / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
 
@@ -168,7 +168,7 @@ def write(state: source.Source, soak: Path | None = None, key: Path | None = Non
     return target
 
 
-def write_before() -> Path:
+def write_previous() -> Path:
     """Builds the release before this one from its commit, once, and keeps it in the cache.
 
     Raises:
@@ -181,8 +181,8 @@ def write_before() -> Path:
         )
     commit = source.source_of(BEFORE)
     with product.building() as scratch:
-        if before().is_dir():
-            return before()
+        if previous_folder().is_dir():
+            return previous_folder()
         progress.say(f"building the release before this one, of commit {BEFORE[:12]}, once")
         files, built, out = commit.export(scratch / "source"), scratch / "built", scratch / "out"
         built.mkdir()
@@ -197,10 +197,10 @@ def write_before() -> Path:
         installs.write(files, out, writer.archives(), int(commit.date()), sets={"install": {}})
         writer.about()
         writer.sums()
-        before().parent.mkdir(exist_ok=True)
-        out.rename(before())
-        kit.keep_newest(before().parent)
-    return before()
+        previous_folder().parent.mkdir(exist_ok=True)
+        out.rename(previous_folder())
+        kit.keep_newest(previous_folder().parent)
+    return previous_folder()
 
 
 def main() -> int:
@@ -215,15 +215,15 @@ def main() -> int:
     )
     parser.add_argument("--key", type=Path, metavar="FILE", help="sign the checksums with this SSH key")
     options = parser.parse_args()
-    end_as_by_ctrl_c()
+    end_on_signals()
     start = time.monotonic()
-    if options.before and not_held():
-        progress.say(f"{not_held()}: it is not built, and the test of an upgrade is left out")
+    if options.before and why_previous_unbuildable():
+        progress.say(f"{why_previous_unbuildable()}: it is not built, and the test of an upgrade is left out")
         return 0
-    if options.keep and not stale():
+    if options.keep and not why_stale():
         return 0
     if options.before:
-        target = write_before()
+        target = write_previous()
     elif options.dirty:
         with source.checkout() as state:
             target = write(state, key=options.key)

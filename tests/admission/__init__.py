@@ -1,1 +1,1 @@
-"""Reviews in, reviews out, over HTTP."""
+"""Tests of the admission endpoints."""

@@ -1,6 +1,6 @@
-"""MPIJobs, Pods and records with anything anywhere: one generator, for Hypothesis and for seeds.
+"""Generates MPIJobs, Pods and records with random values at random places.
 
-A seeded `random.Random` gives the same object again, and that of Hypothesis shrinks.
+The random numbers are from a seeded `random.Random`, or from Hypothesis, which can shrink the objects.
 """
 
 import copy
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from contract import keys
 from testbed.mpijob import LAUNCHER, WORKER, mpijob
-from tests.helpers import requested
+from tests.helpers import request_for
 from webhook.engine import evaluate
 from webhook.objects.tree import get
 from webhook.rules.load import load_default
@@ -83,34 +83,35 @@ PLACES: list[tuple[str | int, ...]] = [
 ]
 
 
-MUTATED = evaluate(load_default(), requested(mpijob())).after
+MUTATED = evaluate(load_default(), request_for(mpijob())).after
 
 
-def placed(node: Any, path: tuple[str | int, ...], value: Any) -> Any:
+def with_value(node: Any, path: tuple[str | int, ...], value: Any) -> Any:
+    """Returns a copy of a node with a value at a path. Missing maps and lists are created."""
     if not path:
         return value
     key, rest = path[0], path[1:]
     if isinstance(key, int):
         items = node if isinstance(node, list) and node else [{}]
-        return [placed(items[0], rest, value), *items[1:]]
+        return [with_value(items[0], rest, value), *items[1:]]
     fields = node if isinstance(node, dict) else {}
-    return {**fields, key: placed(fields.get(key), rest, value)}
+    return {**fields, key: with_value(fields.get(key), rest, value)}
 
 
 class Anything:
-    """Draws values, objects and records; the same numbers drawn give the same."""
+    """Draws random values, objects and records. The same random numbers give the same objects."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
 
     def text(self) -> str:
-        """Returns a word that means something here, or a few letters."""
+        """Returns a word that has a meaning for the webhook, or a few random letters."""
         if self.rng.randrange(3):
             return self.rng.choice(WORDS)
         return "".join(self.rng.choice(LETTERS) for _ in range(self.rng.randrange(6)))
 
     def value(self, levels: int = 3) -> Any:
-        """Returns a JSON value of any kind."""
+        """Returns a random JSON value with at most this number of nested levels."""
         kind = self.rng.randrange(10 if levels else 6)
         if kind < 3:
             return self.rng.choice([None, True, False, [], {}])
@@ -123,28 +124,28 @@ class Anything:
             return [self.value(levels - 1) for _ in range(count)]
         return {self.text(): self.value(levels - 1) for _ in range(count)}
 
-    def odd(self, obj: Any, places: list[tuple[str | int, ...]], most: int) -> Any:
-        """Returns an object with values of any kind in up to this many of the places."""
-        for place in self.rng.sample(places, self.rng.randrange(1, most + 1)):
-            obj = placed(obj, place, self.value())
+    def with_random_values(self, obj: Any, places: list[tuple[str | int, ...]], maximum: int) -> Any:
+        """Returns the object with random values at up to ``maximum`` of the places."""
+        for place in self.rng.sample(places, self.rng.randrange(1, maximum + 1)):
+            obj = with_value(obj, place, self.value())
         return obj
 
     def mpijob(self) -> Any:
-        """Returns an MPIJob with something of any kind in one to four places that the webhook may look at."""
+        """Returns an MPIJob with random values at one to four places that the webhook may read."""
         generate_name = self.rng.choice([None, "g-"])
         job: Any = mpijob(self.rng.choice([1, 2, 3, 4, 8]), generate_name=generate_name)
         if self.rng.randrange(2):
             job["spec"]["runLauncherAsWorker"] = True
-        return self.odd(job, PLACES, 4)
+        return self.with_random_values(job, PLACES, 4)
 
     def launcher_pod(self) -> Any:
-        """Returns a launcher's Pod of mpi-operator, with values of any kind in one to three fields."""
+        """Returns a launcher Pod of mpi-operator with random values at one to three places."""
         pod: Any = {"apiVersion": "v1", "kind": "Pod", **copy.deepcopy(get(MUTATED, LAUNCHER))}
-        pod = placed(pod, ("metadata", "labels"), {"training.kubeflow.org/job-role": "launcher"})
-        return self.odd(pod, TEMPLATE_PLACES, 3)
+        pod = with_value(pod, ("metadata", "labels"), {"training.kubeflow.org/job-role": "launcher"})
+        return self.with_random_values(pod, TEMPLATE_PLACES, 3)
 
     def record(self) -> str:
-        """Returns the text of a record as a user may forge it."""
+        """Returns a record with random contents, as a user may forge it."""
         places = {f"/{self.text()}": self._digests() for _ in range(self.rng.randrange(4))}
         return json.dumps({"added": places, **({"table": self.value()} if self.rng.randrange(2) else {})})
 
@@ -158,5 +159,5 @@ VALUES = ANYTHING.map(Anything.value)
 
 
 def mpijobs() -> st.SearchStrategy[Any]:
-    """Returns `Anything.mpijob`, for Hypothesis."""
+    """Returns a strategy of Hypothesis that draws MPIJobs by `Anything.mpijob`."""
     return ANYTHING.map(Anything.mpijob)

@@ -1,4 +1,4 @@
-"""A client of the app with the packaged table."""
+"""The client of the admission endpoints with the packaged table."""
 
 import pytest
 from werkzeug.test import Client
@@ -10,5 +10,5 @@ from webhook.app import create_app
 
 @pytest.fixture(scope="session")
 def client() -> Client:
-    """Its app is stateless, so every test may use the same one."""
+    """Returns one client for all tests, because the application has no state."""
     return Client(create_app(admission_blueprint(current_state())))

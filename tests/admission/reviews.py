@@ -1,4 +1,4 @@
-"""AdmissionReviews to send, and a look into the answers."""
+"""Sends AdmissionReviews, and checks the answers."""
 
 import base64
 import json
@@ -22,7 +22,7 @@ JSON = "application/json"
 
 
 def review(obj: Any, **request: Any) -> dict[str, Any]:
-    """Returns the review of the creation of an object; keywords replace fields of the request."""
+    """Returns a review of the creation of an object. Keyword arguments replace fields of the request."""
     return {
         "apiVersion": "admission.k8s.io/v1",
         "kind": "AdmissionReview",
@@ -42,52 +42,52 @@ def review(obj: Any, **request: Any) -> dict[str, Any]:
     }
 
 
-def send(client: Client, body: Any, **more: Any) -> TestResponse:
-    """Returns the answer to a body: bytes and text as they are, anything else as JSON."""
+def send(client: Client, body: Any, **options: Any) -> TestResponse:
+    """Sends a body to ``/mutate``, as JSON unless it is bytes or text; returns the answer."""
     data = body if isinstance(body, bytes | str) else json.dumps(body)
-    return client.post("/mutate", **{"data": data, "content_type": JSON, **more})
+    return client.post("/mutate", **{"data": data, "content_type": JSON, **options})
 
 
 def response(client: Client, obj: Any, **request: Any) -> dict[str, Any]:
-    """Returns the ``response`` of the answer to the creation of an object, checked for its form."""
+    """Sends a review of the creation of an object; returns the checked ``response`` of the answer."""
     answer = send(client, review(obj, **request))
     assert answer.status_code == 200, answer.get_data(as_text=True)
-    return well_formed(answer, request.get("uid", UID))
+    return check_answer(answer, request.get("uid", UID))
 
 
-def well_formed(answer: TestResponse, uid: str = UID) -> dict[str, Any]:
-    """Returns the ``response`` of an answer that an API server would take."""
+def check_answer(answer: TestResponse, uid: str = UID) -> dict[str, Any]:
+    """Checks that an API server would accept an answer; returns its ``response``."""
     assert answer.mimetype == JSON
     document = json.loads(answer.get_data())
     assert (document["apiVersion"], document["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
-    inner: dict[str, Any] = document["response"]
-    assert inner["uid"] == uid
-    assert isinstance(inner["allowed"], bool)
-    assert ("patch" in inner) == ("patchType" in inner)
-    if not inner["allowed"]:
-        assert "patch" not in inner
-        assert inner["status"]["code"] >= 400
-        assert inner["status"]["message"]
-    for warning in inner.get("warnings", ()):
+    admission_response: dict[str, Any] = document["response"]
+    assert admission_response["uid"] == uid
+    assert isinstance(admission_response["allowed"], bool)
+    assert ("patch" in admission_response) == ("patchType" in admission_response)
+    if not admission_response["allowed"]:
+        assert "patch" not in admission_response
+        assert admission_response["status"]["code"] >= 400
+        assert admission_response["status"]["message"]
+    for warning in admission_response.get("warnings", ()):
         assert 0 < len(warning) <= 256
         assert "\n" not in warning
-    assert sum(map(len, inner.get("warnings", ()))) <= 4096
-    assert all(isinstance(value, str) for value in inner.get("auditAnnotations", {}).values())
-    return inner
+    assert sum(map(len, admission_response.get("warnings", ()))) <= 4096
+    assert all(isinstance(value, str) for value in admission_response.get("auditAnnotations", {}).values())
+    return admission_response
 
 
-def patched(obj: Any, inner: dict[str, Any]) -> Any:
-    """Returns the object with the patch of a response applied."""
-    if "patch" not in inner:
+def apply_patch(obj: Any, admission_response: dict[str, Any]) -> Any:
+    """Returns the object after the patch of a response."""
+    if "patch" not in admission_response:
         return obj
-    assert inner["patchType"] == "JSONPatch"
-    operations = json.loads(base64.b64decode(inner["patch"], validate=True))
+    assert admission_response["patchType"] == "JSONPatch"
+    operations = json.loads(base64.b64decode(admission_response["patch"], validate=True))
     assert operations
     return jsonpatch.apply_patch(obj, operations)
 
 
 def current_state(tables: TableSource | None = None) -> CurrentState:
-    """Returns the state of a server: a table, the packaged one if none is given, and a good certificate."""
+    """Returns the state of a server with a valid certificate. The default is the packaged table."""
     return CurrentState(tables or TableSource(), _tls_files())
 
 
@@ -99,7 +99,7 @@ def _tls_files() -> TlsFiles:
 
 
 def state_of(table: Table) -> CurrentState:
-    """Returns the state of a server that has a table in use."""
+    """Returns the state of a server that uses a table."""
     state = current_state()
     state.tables.watched.value = (state.tables.texts(), table)
     return state

@@ -1,6 +1,6 @@
-"""/mutate answers every body, and its patches apply.
+"""Tests that ``/mutate`` answers every body, and that its patches apply.
 
-Objects near to real ones are in ``tests/attack/test_fuzz.py``.
+``tests/attack/test_fuzz.py`` tests objects that are more like real objects.
 """
 
 from typing import Any
@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 from werkzeug.test import Client
 
 from testbed.mpijob import mpijob
-from tests.admission.anything import PLACES, VALUES, placed
+from tests.admission.anything import PLACES, VALUES, with_value
 from tests.admission.reviews import review, send
 from tests.attack.cases import Case
 from tests.attack.check import check
-from tests.helpers import requested
+from tests.helpers import request_for
 from webhook.admission import handlers
 from webhook.admission.handlers import Handler
 from webhook.admission.review import Review, encode
 from webhook.rules.load import load_default
 
-SLOW_MACHINE = settings(
+FEWER_EXAMPLES = settings(
     max_examples=settings.default.max_examples // 4,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
@@ -35,7 +35,7 @@ def test_a_value_of_every_type_at_every_place_is_answered_and_the_patch_applies(
     place: tuple[str | int, ...],
 ) -> None:
     for value in TYPES:
-        check(Case("odd", placed(mpijob(), place, value)))
+        check(Case("odd", with_value(mpijob(), place, value)))
 
 
 @pytest.mark.parametrize("handler", [handlers.verify, handlers.require, handlers.rule_table])
@@ -43,37 +43,37 @@ def test_a_value_of_every_type_at_every_place_is_answered_and_the_patch_applies(
 def test_no_value_in_a_config_map_is_an_internal_error(handler: Handler, place: str) -> None:
     for value in [*TYPES, True, [], {}, {"name": []}]:
         obj = {"apiVersion": "v1", "kind": "ConfigMap", place: value}
-        outcome = handler(load_default(), Review("uid", requested(obj), "CREATE", str(obj["kind"]), ""))
+        outcome = handler(load_default(), Review("uid", request_for(obj), "CREATE", str(obj["kind"]), ""))
         assert encode("uid", outcome)
 
 
-@SLOW_MACHINE
+@FEWER_EXAMPLES
 @given(VALUES)
 def test_an_mpijob_of_arbitrary_content_is_answered(value: Any) -> None:
     obj = {**(value if isinstance(value, dict) else {"spec": value}), "kind": "MPIJob"}
     check(Case("odd", {**obj, "apiVersion": "kubeflow.org/v2beta1"}))
 
 
-@SLOW_MACHINE
+@FEWER_EXAMPLES
 @given(VALUES)
 def test_arbitrary_json_is_never_an_internal_error(client: Client, value: Any) -> None:
     assert send(client, value).status_code == 400
 
 
-@SLOW_MACHINE
+@FEWER_EXAMPLES
 @given(
     st.sampled_from(["uid", "operation", "object", "namespace", "userInfo", "subResource", "name", "kind"]),
     VALUES,
 )
-def test_a_review_with_anything_in_its_request_is_never_an_internal_error(
+def test_a_review_with_an_arbitrary_value_in_its_request_is_never_an_internal_error(
     client: Client, key: str, value: Any
 ) -> None:
     assert send(client, review(mpijob(), **{key: value})).status_code in {200, 400}
 
 
-@SLOW_MACHINE
+@FEWER_EXAMPLES
 @given(st.binary(max_size=200))
-def test_arbitrary_bytes_are_400(client: Client, body: bytes) -> None:
+def test_arbitrary_bytes_are_answered_with_400(client: Client, body: bytes) -> None:
     assert send(client, body).status_code == 400
 
 

@@ -1,4 +1,4 @@
-"""HTTP around reviews: paths, methods, content types, limits, health, and an internal error."""
+"""Tests of the HTTP endpoints: paths, methods, content types, limits, probes and internal errors."""
 
 import json
 import logging
@@ -15,7 +15,7 @@ from werkzeug.test import Client, TestResponse
 from certs import development
 from common.times import stamp
 from testbed.mpijob import mpijob
-from tests.admission.reviews import UID, current_state, response, review, send, well_formed
+from tests.admission.reviews import UID, check_answer, current_state, response, review, send
 from webhook import limits
 from webhook.admission.views import admission_blueprint
 from webhook.app import create_app
@@ -39,14 +39,16 @@ from webhook.work import BusyError, FailedError
     ],
 )
 def test_json_is_accepted_in_any_charset_and_case(client: Client, content_type: str) -> None:
-    well_formed(send(client, review(mpijob()), content_type=content_type))
+    check_answer(send(client, review(mpijob()), content_type=content_type))
 
 
 @pytest.mark.parametrize(
     "content_type",
     ["text/plain", "application/yaml", "application/x-www-form-urlencoded", "application/jsonx", None],
 )
-def test_another_content_type_is_415_with_the_reason(client: Client, content_type: str | None) -> None:
+def test_another_content_type_is_answered_with_415_with_the_reason(
+    client: Client, content_type: str | None
+) -> None:
     answer = client.post("/mutate", data=json.dumps(review(mpijob())), content_type=content_type)
     assert answer.status_code == 415
     assert answer.get_json() == {
@@ -55,14 +57,14 @@ def test_another_content_type_is_415_with_the_reason(client: Client, content_typ
     }
 
 
-def test_the_timeout_that_the_api_server_appends_to_the_path_is_no_matter(client: Client) -> None:
+def test_the_timeout_parameter_that_the_api_server_appends_to_the_path_is_ignored(client: Client) -> None:
     answer = client.post("/mutate?timeout=10s", json=review(mpijob()))
-    assert "patch" in well_formed(answer)
+    assert "patch" in check_answer(answer)
 
 
 @pytest.mark.parametrize("method", ["get", "put", "delete", "patch", "options"])
-def test_only_post_is_taken(client: Client, method: str) -> None:
-    """By itself Flask answers OPTIONS."""
+def test_only_post_is_accepted(client: Client, method: str) -> None:
+    """The list has OPTIONS because Flask would answer it by default."""
     answer = getattr(client, method)("/mutate")
     assert answer.status_code == 405
     assert "POST" in answer.headers["Allow"]
@@ -73,29 +75,29 @@ def test_only_post_is_taken(client: Client, method: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/validate", "/preview"])
-def test_another_path_is_404_as_json(client: Client, path: str) -> None:
+def test_another_path_is_answered_with_404_as_json(client: Client, path: str) -> None:
     answer = client.post(path, json=review(mpijob()))
     assert answer.status_code == 404
     assert "error" in answer.get_json()
 
 
-def _of_length(size: int) -> bytes:
+def _body_of_size(size: int) -> bytes:
     body = json.dumps(review(mpijob())).encode()
     return body + b" " * (size - len(body))
 
 
 def test_a_body_of_exactly_3_mib_is_read(client: Client) -> None:
     assert limits.BODY == 3 * 1024 * 1024
-    well_formed(send(client, _of_length(limits.BODY)))
+    check_answer(send(client, _body_of_size(limits.BODY)))
 
 
-def test_a_body_of_one_byte_more_is_413_with_the_reason(client: Client) -> None:
-    answer = send(client, _of_length(limits.BODY + 1))
+def test_a_body_of_3_mib_and_one_byte_is_answered_with_413_with_the_reason(client: Client) -> None:
+    answer = send(client, _body_of_size(limits.BODY + 1))
     assert answer.status_code == 413
     assert "error" in answer.get_json()
 
 
-def test_livez_and_readyz_are_well_and_readyz_names_the_table(client: Client) -> None:
+def test_livez_and_readyz_report_ok_and_readyz_names_the_table(client: Client) -> None:
     assert client.get("/livez").get_json() == {"status": "ok"}
     assert client.get("/readyz").get_json() == {
         "status": "ok",
@@ -105,8 +107,8 @@ def test_livez_and_readyz_are_well_and_readyz_names_the_table(client: Client) ->
 
 
 @pytest.fixture
-def broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An engine with a mistake in it."""
+def broken_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replaces the engine by a function that raises an error."""
 
     def evaluate(table: Table, request: Request) -> NoReturn:
         raise RuntimeError(f"secret detail of {table.revision} {request.uid}")
@@ -114,16 +116,16 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("webhook.admission.handlers.evaluate", evaluate)
 
 
-@pytest.mark.usefixtures("broken")
-def test_an_internal_error_is_a_well_formed_500_without_the_traceback_that_is_logged(
+@pytest.mark.usefixtures("broken_engine")
+def test_an_internal_error_is_a_well_formed_500_and_only_the_log_has_the_traceback(
     client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     answer = send(client, review(mpijob()))
     assert answer.status_code == 500
-    inner = well_formed(answer)
-    assert inner["allowed"] is False
-    assert inner["status"]["code"] == 500
-    assert UID in inner["status"]["message"]
+    admission_response = check_answer(answer)
+    assert admission_response["allowed"] is False
+    assert admission_response["status"]["code"] == 500
+    assert UID in admission_response["status"]["message"]
     assert "secret" not in answer.get_data(as_text=True)
     assert "Traceback" not in answer.get_data(as_text=True)
     (record,) = [record for record in caplog.records if record.levelno == logging.ERROR]
@@ -131,7 +133,7 @@ def test_an_internal_error_is_a_well_formed_500_without_the_traceback_that_is_lo
     assert record.exc_info is not None
 
 
-def test_an_operation_that_cannot_be_written_is_a_internal_error_too(
+def test_a_patch_that_cannot_be_encoded_is_an_internal_error(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def evaluate(_table: Table, request: Request) -> Outcome:
@@ -140,7 +142,7 @@ def test_an_operation_that_cannot_be_written_is_a_internal_error_too(
     monkeypatch.setattr("webhook.admission.handlers.evaluate", evaluate)
     answer = send(client, review(mpijob()))
     assert answer.status_code == 500
-    well_formed(answer)
+    check_answer(answer)
 
 
 def _only_record(caplog: pytest.LogCaptureFixture) -> dict[str, Any]:
@@ -148,7 +150,7 @@ def _only_record(caplog: pytest.LogCaptureFixture) -> dict[str, Any]:
     return {**record.__dict__, "text": record.getMessage()}
 
 
-def test_each_review_is_one_line_of_log_without_the_object(
+def test_each_review_is_logged_in_one_line_without_the_object(
     client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -178,47 +180,51 @@ def _raising(error: Exception) -> Callable[..., NoReturn]:
     return work
 
 
-def _failing(error: Exception) -> Client:
-    """Returns a server whose long work fails."""
+def _client_with_error(error: Exception) -> Client:
+    """Returns a client of a server that cannot evaluate large reviews because of an error."""
     state = current_state()
     state.tables.work = _raising(error)
     return Client(create_app(admission_blueprint(state)))
 
 
-def _large(client: Client) -> TestResponse:
+def _send_large_review(client: Client) -> TestResponse:
     return send(client, review(mpijob(annotations={"note": "x" * limits.SHORT_REVIEW})))
 
 
-def test_long_reviews_are_done_elsewhere_and_short_ones_here() -> None:
-    elsewhere: list[int] = []
+def test_large_reviews_are_evaluated_in_another_process_and_small_reviews_are_not() -> None:
+    sizes: list[int] = []
     state = current_state()
 
     def work(size: int, function: Callable[..., Any], *arguments: Any) -> Any:
-        elsewhere.append(size)
+        sizes.append(size)
         return function(state.table, *arguments)
 
     state.tables.work = work
     client = Client(create_app(admission_blueprint(state)))
-    assert "patch" in well_formed(send(client, review(mpijob())))
-    assert elsewhere == []
-    assert "patch" in well_formed(_large(client))
-    assert len(elsewhere) == 1
+    assert "patch" in check_answer(send(client, review(mpijob())))
+    assert sizes == []
+    assert "patch" in check_answer(_send_large_review(client))
+    assert len(sizes) == 1
 
 
-def test_too_much_long_work_is_503_with_the_time_to_try_again() -> None:
-    answer = _large(_failing(BusyError("busy")))
+def test_a_large_review_while_the_other_process_is_busy_is_answered_with_503_with_retry_after() -> None:
+    answer = _send_large_review(_client_with_error(BusyError("busy")))
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
     assert answer.get_json() == {"error": "busy", "code": "service-unavailable"}
 
 
-def test_long_work_that_failed_is_500_and_logged_with_its_reason(caplog: pytest.LogCaptureFixture) -> None:
-    answer = _large(_failing(FailedError("too long")))
+def test_a_large_review_that_fails_is_answered_with_500_and_the_log_has_the_reason(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    answer = _send_large_review(_client_with_error(FailedError("too long")))
     assert answer.status_code == 500
     assert "too long" in caplog.text
 
 
-def test_what_a_view_did_not_expect_is_500_as_json_and_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """By itself gunicorn would answer with a page of HTML, and close the connection."""
+def test_an_unexpected_error_of_a_view_is_answered_with_500_as_json_and_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Without an error handler, gunicorn would answer with HTML and close the connection."""
     blueprint = Blueprint("broken", __name__)
     blueprint.add_url_rule("/path", view_func=_raising(RuntimeError("a mistake")))
     answer = Client(create_app(blueprint)).get("/path")

@@ -1,4 +1,4 @@
-"""What a user may write into a review cannot make a line of the log, nor reach a terminal."""
+"""Tests that texts in a review cannot forge a line of the log or control a terminal."""
 
 import io
 import json
@@ -48,8 +48,8 @@ UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u206
 LEVELS = ("DEBUG ", "INFO ", "WARNING ", "ERROR ", "CRITICAL ")
 
 
-def sent(client: Client, place: str, text: str) -> int:
-    """Returns the status of a review of a denied job, with a text in a field; the answer quotes the text."""
+def send_text(client: Client, place: str, text: str) -> int:
+    """Sends a review of a job that is denied, with a text in a field; returns the HTTP status."""
     job = mpijob(annotations={keys.NODE_CONFIG: text if place == "annotation" else "3"})
     request: dict[str, object] = {}
     if place in {"namespace", "name", "operation", "uid"}:
@@ -65,7 +65,7 @@ def sent(client: Client, place: str, text: str) -> int:
 
 @pytest.fixture(params=["text", "json"])
 def lines(request: pytest.FixtureRequest) -> Iterator[Callable[[], list[str]]]:
-    """What the program writes to its log, in each of its forms."""
+    """Returns a function that returns the lines of the log, in each log format."""
     form, stream = request.param, io.StringIO()
     configuration = logs.config(form, "info", {})
     handler = logging.StreamHandler(stream)
@@ -73,15 +73,15 @@ def lines(request: pytest.FixtureRequest) -> Iterator[Callable[[], list[str]]]:
     handler.setFormatter(make(configuration["formatters"][form]))
     logger = logging.getLogger("webhook")
     before = logger.level
-    logger.setLevel(logging.INFO)  # which forgets what the logger has found to be too much
+    logger.setLevel(logging.INFO)  # this also clears the logger's cache of enabled levels
     logger.addHandler(handler)
-    yield lambda: [line for line in stream.getvalue().split("\n") if line and well_formed(form, line)]
+    yield lambda: [line for line in stream.getvalue().split("\n") if line and check_line(form, line)]
     logger.removeHandler(handler)
     logger.setLevel(before)
 
 
-def well_formed(form: str, line: str) -> bool:
-    """Returns a line of the log has a level or is a JSON object."""
+def check_line(form: str, line: str) -> bool:
+    """Asserts that a line of the log begins with a level, or is a JSON object."""
     if form == "json":
         assert isinstance(json.loads(line), dict)
     else:
@@ -90,11 +90,11 @@ def well_formed(form: str, line: str) -> bool:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_no_text_of_a_user_makes_a_line_of_the_log_or_controls_a_terminal(
+def test_texts_in_a_review_forge_no_line_of_the_log_and_control_no_terminal(
     client: Client, lines: Callable[[], list[str]], place: str
 ) -> None:
     for text in BREAKS:
-        assert sent(client, place, f"x{text}{FORGED}{text}y") in {200, 400}, text
+        assert send_text(client, place, f"x{text}{FORGED}{text}y") in {200, 400}, text
     assert len(lines()) == len(BREAKS)
     assert not [line for line in lines() if line.startswith(FORGED) or UNSAFE.search(line)]
     if place in LOGGED:

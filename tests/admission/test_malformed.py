@@ -1,4 +1,4 @@
-"""Bodies that are not reviews, and bodies at the edge of one: 400 with a reason, never an internal error."""
+"""Tests of bodies that are not reviews, and of unusual reviews: no body causes an internal error."""
 
 import json
 from typing import Any
@@ -8,7 +8,7 @@ from werkzeug.test import Client
 
 from contract import keys
 from testbed.mpijob import WORKER, mpijob
-from tests.admission.reviews import UID, patched, response, review, send, well_formed
+from tests.admission.reviews import UID, apply_patch, check_answer, response, review, send
 from webhook.engine import Request
 from webhook.engine.identity import job_id
 from webhook.objects.tree import digest, get, put
@@ -21,11 +21,11 @@ def _changed(*path: str, to: Any) -> Any:
 
 
 def _without(*path: str) -> Any:
-    holder = put(REVIEW, (), REVIEW)
-    *way, last = path
-    for key in way:
-        holder = holder[key]
-    return put(REVIEW, way, {key: value for key, value in holder.items() if key != last})
+    parent = REVIEW
+    *parents, last = path
+    for key in parents:
+        parent = parent[key]
+    return put(REVIEW, parents, {key: value for key, value in parent.items() if key != last})
 
 
 EXPECTED = "expected an admission.k8s.io/v1 AdmissionReview, got "
@@ -77,7 +77,9 @@ MALFORMED: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize(("body", "reason"), MALFORMED.values(), ids=MALFORMED)
-def test_what_is_no_review_is_400_with_the_reason(client: Client, body: Any, reason: str) -> None:
+def test_a_body_that_is_not_a_review_is_answered_with_400_with_the_reason(
+    client: Client, body: Any, reason: str
+) -> None:
     answer = send(client, body)
     assert answer.status_code == 400
     assert answer.get_json()["error"].startswith(reason)
@@ -86,11 +88,11 @@ def test_what_is_no_review_is_400_with_the_reason(client: Client, body: Any, rea
 TEXT = json.dumps(REVIEW)
 
 NOT_JSON: dict[str, bytes] = {
-    "nothing": b"",
+    "an empty body": b"",
     "white space": b" \n",
     "text": b"hello",
-    "cut off": TEXT.encode()[:-1],
-    "something behind it": TEXT.encode() + b"{}",
+    "truncated JSON": TEXT.encode()[:-1],
+    "text after the JSON": TEXT.encode() + b"{}",
     "NaN": TEXT.replace('"replicas": 4', '"replicas": NaN').encode(),
     "a number beyond any float": TEXT.replace('"replicas": 4', '"replicas": 1e999').encode(),
     "Latin-1": TEXT.replace('"name": "train"', '"name": "tr\xe4in"').encode("latin-1"),
@@ -102,26 +104,26 @@ NOT_JSON: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("body", NOT_JSON.values(), ids=NOT_JSON)
-def test_what_is_not_json_is_400_with_the_reason(client: Client, body: bytes) -> None:
+def test_a_body_that_is_not_json_is_answered_with_400_with_the_reason(client: Client, body: bytes) -> None:
     answer = send(client, body)
     assert answer.status_code == 400
     assert answer.get_json()["error"].startswith("the body is not JSON: ")
 
 
 @pytest.mark.parametrize("digits", ["9" * 30, "1" + "0" * 300, "18446744073709551616"])
-def test_a_number_of_workers_beyond_64_bits_is_denied_not_crashed_over(client: Client, digits: str) -> None:
+def test_a_number_of_workers_beyond_64_bits_is_denied(client: Client, digits: str) -> None:
     answer = send(client, TEXT.replace('"replicas": 4', f'"replicas": {digits}'))
-    inner = well_formed(answer)
-    assert inner["allowed"] is False
-    assert inner["status"]["message"].startswith(
+    admission_response = check_answer(answer)
+    assert admission_response["allowed"] is False
+    assert admission_response["status"]["message"].startswith(
         "the number of workers must be a whole number, 0 or more: spec."
     )
 
 
-def test_a_key_that_is_there_twice_counts_with_its_last_value(client: Client) -> None:
+def test_the_last_value_of_a_duplicate_key_is_used(client: Client) -> None:
     twice = TEXT.replace('"replicas": 4', '"replicas": 4, "replicas": 2')
-    assert well_formed(send(client, twice))["auditAnnotations"]["shape"] == "two-node"
-    assert well_formed(send(client, TEXT))["auditAnnotations"]["shape"] == "four-node"
+    assert check_answer(send(client, twice))["auditAnnotations"]["shape"] == "two-node"
+    assert check_answer(send(client, TEXT))["auditAnnotations"]["shape"] == "four-node"
 
 
 def _nested(levels: int, place: tuple[str, ...]) -> str:
@@ -144,33 +146,33 @@ PLACES: dict[str, tuple[str, ...]] = {
 
 
 @pytest.mark.parametrize("levels", [500, 1100, 100_000])
-def test_a_body_nested_deeper_than_any_object_is_400(client: Client, levels: int) -> None:
+def test_a_body_that_is_nested_too_deeply_is_answered_with_400(client: Client, levels: int) -> None:
     answer = send(client, _nested(levels, WORKER))
     assert answer.status_code == 400
     assert "error" in answer.get_json()
 
 
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
-def test_a_user_field_nested_as_deep_as_a_review_may_be_is_answered(
-    client: Client, place: tuple[str, ...]
-) -> None:
-    levels = 254 - 2 - len(place)  # the review and its request are two
-    well_formed(send(client, _nested(levels, place)))
+def test_a_field_with_the_maximum_nesting_is_answered(client: Client, place: tuple[str, ...]) -> None:
+    levels = 254 - 2 - len(place)  # the review and its request are two levels
+    check_answer(send(client, _nested(levels, place)))
     assert send(client, _nested(levels + 1, place)).status_code == 400
 
 
 def test_a_review_without_user_and_name_is_answered(client: Client) -> None:
-    inner = response(client, mpijob(generate_name="gen-"), userInfo=None, name=None, subResource=None)
-    assert inner["allowed"] is True
-    assert "patch" in inner
+    admission_response = response(
+        client, mpijob(generate_name="gen-"), userInfo=None, name=None, subResource=None
+    )
+    assert admission_response["allowed"] is True
+    assert "patch" in admission_response
 
 
-def test_an_uid_of_any_length_and_letters_is_echoed(client: Client) -> None:
+def test_a_uid_of_any_length_and_letters_is_repeated_in_the_answer(client: Client) -> None:
     for uid in (UID, "x" * 10_000, "\u2028\x00\U0001f680"):
         assert response(client, mpijob(), uid=uid)["uid"] == uid
 
 
-def test_a_null_node_selector_term_next_to_another_stays(client: Client) -> None:
+def test_a_null_node_selector_term_is_kept(client: Client) -> None:
     terms = [{"matchExpressions": [{"key": "a", "operator": "Exists"}]}, None]
     place = (
         "affinity",
@@ -179,11 +181,11 @@ def test_a_null_node_selector_term_next_to_another_stays(client: Client) -> None
         "nodeSelectorTerms",
     )
     job = put(mpijob(), (*WORKER, "spec", *place), terms)
-    result = get(patched(job, response(client, job)), (*WORKER, "spec", *place))
+    result = get(apply_patch(job, response(client, job)), (*WORKER, "spec", *place))
     assert sorted(len(term["matchExpressions"]) if term else 0 for term in result) == [0, 3]
 
 
-def test_a_forged_record_with_half_a_surrogate_pair_is_answered(client: Client) -> None:
+def test_a_forged_record_with_a_lone_surrogate_is_answered(client: Client) -> None:
     uid = "\ud800"
     label = job_id(Request(mpijob(generate_name="g-"), "default", UID, "ada"), "", "g-", uid)
     added = {"/metadata/labels/ultraserver-webhook.io~1job": digest(label)}

@@ -1,4 +1,4 @@
-"""The report on objects that a row in shadow mode would have changed or refused."""
+"""Tests of logs, metrics and audit annotations about rules in shadow mode."""
 
 import json
 import logging
@@ -9,13 +9,13 @@ from werkzeug.test import Client
 
 from testbed.mpijob import mpijob
 from tests.admission.reviews import response, state_of
-from tests.rules.tables import extended
+from tests.rules.tables import extend_table
 from webhook.admission.views import admission_blueprint
 from webhook.app import create_app
 from webhook.metrics import Metrics
 from webhook.rows.table import Table
 
-TABLE = extended("""
+TABLE = extend_table("""
 mode: shadow
 rules:
   - {name: large, reason: r, match: {role: worker, workers: {atLeast: 16}}, deny: too large}
@@ -25,8 +25,8 @@ policies:
 """)
 
 
-def reviewed(table: Table, namespace: str, *sizes: int) -> tuple[list[dict[str, object]], str]:
-    """Returns the answers to jobs of these sizes, and the metrics afterwards."""
+def send_jobs(table: Table, namespace: str, *sizes: int) -> tuple[list[dict[str, object]], str]:
+    """Sends reviews of jobs of these sizes; returns the answers and the metrics afterwards."""
     state = state_of(table)
     metrics = Metrics(state)
     client = Client(create_app(admission_blueprint(state, metrics)))
@@ -34,18 +34,18 @@ def reviewed(table: Table, namespace: str, *sizes: int) -> tuple[list[dict[str, 
     return answers, generate_latest(metrics.registry).decode()
 
 
-def value(metrics: str, name: str) -> float:
+def metric_value(metrics: str, name: str) -> float:
     return float(metrics.partition(f"\nultraserver_webhook_{name} ")[2].partition("\n")[0])
 
 
-def test_a_hundred_candidates_in_shadow_of_which_ten_would_be_refused(
+def test_shadow_metrics_and_logs_have_the_jobs_that_would_be_changed_or_refused(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, "webhook.admission")
-    answers, metrics = reviewed(TABLE, "default", *[4] * 90, *[16] * 10)
+    answers, metrics = send_jobs(TABLE, "default", *[4] * 90, *[16] * 10)
     assert all(answer["allowed"] and "patch" not in answer for answer in answers)
     counts = {
-        name: value(metrics, f"shadow_{name}")
+        name: metric_value(metrics, f"shadow_{name}")
         for name in (
             'reviews_total{verdict="allowed"}',
             'reviews_total{verdict="denied"}',
@@ -62,14 +62,14 @@ def test_a_hundred_candidates_in_shadow_of_which_ten_would_be_refused(
     assert "rules_fired_total{" not in metrics
 
 
-def test_audit_annotations_name_shadow_rules_and_the_policies_that_exempt() -> None:
-    (shadowed,), _ = reviewed(TABLE, "default", 16)
+def test_audit_annotations_name_shadow_rules_and_the_policy_that_applies() -> None:
+    (shadowed,), _ = send_jobs(TABLE, "default", 16)
     notes = json.loads(json.dumps(shadowed["auditAnnotations"]))
     assert notes["shadow-denials"] == "too large"
     assert "large" in notes["shadow-rules"].split(",")
-    (enforced,), metrics = reviewed(
+    (enforced,), metrics = send_jobs(
         TABLE, "enforced", 16
-    )  # where a rule in shadow is nothing new: it is refused
+    )  # an enforced rule refuses the job, so shadow mode reports nothing
     notes = json.loads(json.dumps(enforced["auditAnnotations"]))
     assert notes["policy"] == "The first team."
     assert not {"shadow-rules", "shadow-denials"} & notes.keys()

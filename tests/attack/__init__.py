@@ -1,1 +1,1 @@
-"""Attacks: on the program as a user starts it, and by reviews that are nearly right."""
+"""Attacks on the program as a user starts it, and reviews that are almost valid."""

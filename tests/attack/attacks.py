@@ -1,4 +1,4 @@
-"""The attacks during which live reviews must be answered, in their first numbers and in smaller ones."""
+"""The attacks during which live reviews must be answered, in a long form, and some in a short form."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ class Attack:
     """An attack.
 
     Attributes:
-        long: In the numbers that it was found with.
-        short: In numbers that the quick tier has time for; None for what `tests.serving.test_peers` has.
-        turns: The turns of the short form.
-        large: Whether live reviews above 64 KiB are to pass as well.
+        long: The attack with the numbers of the first report.
+        short: The attack for the quick tier; None if `tests.serving.test_peers` has this attack.
+        turns: The number of turns of the short form.
+        large: Whether there are live reviews above 64 KiB, too.
     """
 
     name: str
@@ -35,48 +35,71 @@ REVIEW = post(review(job("pipelined", 2000)))
 
 
 def _expensive(kind: str, size: int, at_once: int) -> Run:
-    return partial(bodies.posted, body=partial(forged.body, kind, size), at_once=at_once)
+    return partial(bodies.post_repeatedly, body=partial(forged.body, kind, size), at_once=at_once)
 
 
 ATTACKS = [
     Attack("no attack", lambda peers: peers.pause(3600), large=True),
-    Attack("two pipelined requests, half-closed", partial(connections.pipelined, requests=2, request=TINY)),
+    Attack(
+        "two pipelined requests, half-closed",
+        partial(connections.send_pipelined_requests, requests=2, request=TINY),
+    ),
     Attack(
         "five pipelined reviews, half-closed",
-        partial(connections.pipelined, requests=5, request=REVIEW),
-        partial(connections.pipelined, requests=5, request=REVIEW),
+        partial(connections.send_pipelined_requests, requests=5, request=REVIEW),
+        partial(connections.send_pipelined_requests, requests=5, request=REVIEW),
     ),
-    Attack("16 connections of pipelined requests", partial(connections.flooding, count=16, request=GET)),
-    Attack("520 idle TLS connections, 100 renewed a second", partial(connections.idle, count=520, rate=100)),
-    Attack("connections closed right after the handshake", partial(connections.leaving, at_once=2)),
-    Attack("1,500 trickling connections", partial(connections.trickling, count=1500)),
-    Attack("1,000 half-open handshakes", partial(connections.half_open, count=1000, rate=200)),
-    Attack("1,000 silent TCP connections", partial(connections.silent, count=1000, rate=200)),
-    Attack("garbage for TLS, renegotiation", connections.garbage, connections.garbage),
+    Attack(
+        "16 connections of pipelined requests",
+        partial(connections.flood_with_requests, count=16, request=GET),
+    ),
+    Attack(
+        "520 idle TLS connections, 100 renewed a second",
+        partial(connections.hold_idle_connections, count=520, rate=100),
+    ),
+    Attack(
+        "connections closed right after the handshake", partial(connections.leave_after_handshakes, at_once=2)
+    ),
+    Attack("1,500 trickling connections", partial(connections.trickle_requests, count=1500)),
+    Attack(
+        "1,000 half-open handshakes", partial(connections.hold_half_open_handshakes, count=1000, rate=200)
+    ),
+    Attack(
+        "1,000 silent TCP connections",
+        partial(connections.hold_silent_connections, count=1000, rate=200),
+    ),
+    Attack("garbage for TLS, renegotiation", connections.send_garbage, connections.send_garbage),
     Attack(
         "16 bodies of 250 KB in records of a byte",
-        partial(records.sent, count=16, made=partial(records.small, size=1)),
-        partial(records.sent, count=2, made=partial(records.small, size=1)),
+        partial(records.send_records, count=16, make_records=partial(records.small_records, size=1)),
+        partial(records.send_records, count=2, make_records=partial(records.small_records, size=1)),
     ),
     Attack(
         "16 bodies of 250 KB in records of 64 bytes",
-        partial(records.sent, count=16, made=partial(records.small, size=64)),
+        partial(records.send_records, count=16, make_records=partial(records.small_records, size=64)),
     ),
-    Attack("16 floods of empty records", partial(records.sent, count=16, made=records.empty)),
-    Attack("16 floods of key updates", partial(records.sent, count=16, made=records.updates)),
+    Attack(
+        "16 floods of empty records",
+        partial(records.send_records, count=16, make_records=records.empty_records),
+    ),
+    Attack(
+        "16 floods of key updates", partial(records.send_records, count=16, make_records=records.key_updates)
+    ),
     Attack(
         "16 floods of key updates to be answered",
-        partial(records.sent, count=16, made=records.answered_updates),
+        partial(records.send_records, count=16, make_records=records.answered_key_updates),
     ),
     Attack(
         "16 floods of renegotiations, TLS 1.2",
-        partial(records.sent, count=16, made=records.hellos, version=TLSVersion.TLSv1_2),
+        partial(
+            records.send_records, count=16, make_records=records.renegotiations, version=TLSVersion.TLSv1_2
+        ),
     ),
-    Attack("100 readers that take no answer", partial(connections.never_reading, count=100)),
+    Attack("100 readers that take no answer", partial(connections.send_without_reading, count=100)),
     Attack(
         "nine bodies of 100 KB announced",
-        partial(connections.announced, count=9, size=100_000),
-        partial(connections.announced, count=9, size=100_000),
+        partial(connections.announce_bodies, count=9, size=100_000),
+        partial(connections.announce_bodies, count=9, size=100_000),
         large=True,
     ),
     Attack(
@@ -99,21 +122,21 @@ ATTACKS = [
     ),
     Attack(
         "8 bodies of 3 MiB of small keys",
-        partial(bodies.posted, body=bodies.small_keys, at_once=8),
-        partial(bodies.posted, body=bodies.small_keys, at_once=1),
+        partial(bodies.post_repeatedly, body=bodies.small_keys, at_once=8),
+        partial(bodies.post_repeatedly, body=bodies.small_keys, at_once=1),
         turns=1,
     ),
     Attack(
         "50 bodies of 3 MiB of [[],[],...",
-        partial(bodies.posted, body=bodies.brackets, at_once=50),
-        partial(bodies.posted, body=bodies.brackets, at_once=1),
+        partial(bodies.post_repeatedly, body=bodies.brackets, at_once=50),
+        partial(bodies.post_repeatedly, body=bodies.brackets, at_once=1),
         turns=1,
     ),
     Attack(
         "certificates swapped, most of them bad",
-        files.certificates_swapped,
-        partial(files.certificates_swapped, seconds=0.01),
+        files.swap_certificates,
+        partial(files.swap_certificates, seconds=0.01),
         turns=60,
     ),
-    Attack("rule tables swapped, most of them bad", files.tables_swapped),
+    Attack("rule tables swapped, most of them bad", files.swap_tables),
 ]

@@ -1,4 +1,4 @@
-"""Attacks by bodies: each is within the limits, and all of them together are much."""
+"""Attacks by bodies. Each body is within the limits, but all together cost much memory and time."""
 
 from collections.abc import Callable
 
@@ -6,24 +6,24 @@ from tests.attack.live import review
 from tests.attack.peers import Peers, post
 from webhook import limits
 
-MOST = limits.BODY - 2048
-"""A little below the longest body that is taken: a longer one is refused before it is read."""
+SIZE = limits.BODY - 2048
+"""Size a little below the limit: the server refuses a body above the limit before it reads the body."""
 
 
-def small_keys(size: int = MOST) -> bytes:
-    """Returns a review of an object with as many fields as fit."""
+def small_keys(size: int = SIZE) -> bytes:
+    """Returns a review of about this many bytes, whose object has many small fields."""
     fields = ",".join(f'"{at:x}":1' for at in range(size // 10))
-    whole = review({"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "spec": "HERE"}).decode()
-    return whole.replace('"HERE"', "{" + fields + "}").encode()
+    text = review({"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "spec": "HERE"}).decode()
+    return text.replace('"HERE"', "{" + fields + "}").encode()
 
 
-def brackets(size: int = MOST) -> bytes:
-    """Returns empty lists, which cost a decoder twenty times their size."""
+def brackets(size: int = SIZE) -> bytes:
+    """Returns a list of empty lists, for which a decoder needs twenty times the size."""
     return b"[" + b"[]," * (size // 3 - 1) + b"[]]"
 
 
-def posted(peers: Peers, body: Callable[[], bytes], at_once: int, path: str = "/mutate") -> None:
-    """The same body again and again, this many at a time."""
+def post_repeatedly(peers: Peers, body: Callable[[], bytes], at_once: int, path: str = "/mutate") -> None:
+    """Sends the same body again and again, on this many connections at a time."""
     request = post(body(), path)
     peers.begin()
     peers.together(at_once, lambda: peers.ask(request))

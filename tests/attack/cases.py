@@ -1,4 +1,4 @@
-"""Plain, rich, mutated, forged and other reviews; each follows from a seed and a number."""
+"""Makes plain, rich, mutated, forged and other reviews. The seed and a number determine each review."""
 
 import copy
 import json
@@ -11,8 +11,8 @@ import orjson
 
 from contract import keys
 from testbed.mpijob import LAUNCHER, WORKER, mpijob
-from tests.admission.anything import PLACES, PREFERRED, REQUIRED, TEMPLATE_PLACES, Anything, placed
-from tests.helpers import requested
+from tests.admission.anything import PLACES, PREFERRED, REQUIRED, TEMPLATE_PLACES, Anything, with_value
+from tests.helpers import request_for
 from webhook.engine import evaluate
 from webhook.objects.tree import get
 from webhook.rules.load import load_default
@@ -35,7 +35,7 @@ class Case:
     """A review of a creation.
 
     Attributes:
-        kind: Which family it is of, for counting.
+        kind: The name of the family of the review, for messages.
         obj: The object.
         request: Further fields of the review's request.
     """
@@ -47,15 +47,15 @@ class Case:
 
 @cache
 def _mutated(workers: int, *, named: bool, rich: int) -> str:
-    """Returns a job as it comes out of the webhook, as text: it callers change it."""
+    """Returns a job after its mutation by the webhook, as text, because callers change the object."""
     job = mpijob(workers, generate_name=None if named else "g-")
     if rich:
-        job = _rich(Anything(random.Random(rich)), job)  # noqa: S311 - which of a few variants
-    return json.dumps(evaluate(load_default(), requested(job)).after)
+        job = _add_rich_fields(Anything(random.Random(rich)), job)  # noqa: S311 - which of a few variants
+    return json.dumps(evaluate(load_default(), request_for(job)).after)
 
 
-def _rich(draw: Anything, job: Any) -> Any:
-    """Returns a job whose templates carry what people and other webhooks put there."""
+def _add_rich_fields(draw: Anything, job: Any) -> Any:
+    """Returns a job whose pod templates have fields that users and other webhooks write."""
     for place in (WORKER, LAUNCHER):
         spec = get(job, place)["spec"]
         for name, part in {
@@ -80,15 +80,15 @@ def _term(draw: Anything) -> Any:
 
 
 def _affinity(draw: Anything) -> Any:
-    def some() -> list[Any]:
+    def terms() -> list[Any]:
         return [_term(draw) for _ in range(draw.rng.randrange(3))]
 
-    preferred = [{"weight": 100, "podAffinityTerm": term} for term in some()]
-    terms = [_node_term(draw) for _ in range(draw.rng.choice([0, 1, 1, 2, 5, 120]))]
+    preferred = [{"weight": 100, "podAffinityTerm": term} for term in terms()]
+    node_terms = [_node_term(draw) for _ in range(draw.rng.choice([0, 1, 1, 2, 5, 120]))]
     return {
-        "podAffinity": draw.rng.choice([{}, {REQUIRED: some()}, {PREFERRED: preferred}]),
-        "podAntiAffinity": draw.rng.choice([{}, {REQUIRED: some(), PREFERRED: preferred}, None]),
-        "nodeAffinity": draw.rng.choice([{}, {REQUIRED: {"nodeSelectorTerms": terms}}]),
+        "podAffinity": draw.rng.choice([{}, {REQUIRED: terms()}, {PREFERRED: preferred}]),
+        "podAntiAffinity": draw.rng.choice([{}, {REQUIRED: terms(), PREFERRED: preferred}, None]),
+        "nodeAffinity": draw.rng.choice([{}, {REQUIRED: {"nodeSelectorTerms": node_terms}}]),
     }
 
 
@@ -141,19 +141,19 @@ def _plain(draw: Anything) -> Case:
     return Case("plain", draw.mpijob())
 
 
-def _full(draw: Anything) -> Case:
-    job = _rich(draw, mpijob(draw.rng.choice(SIZES), generate_name=draw.rng.choice([None, "g-"])))
-    return Case("rich", draw.odd(job, PLACES, 2) if draw.rng.randrange(2) else job)
+def _rich_job(draw: Anything) -> Case:
+    job = _add_rich_fields(draw, mpijob(draw.rng.choice(SIZES), generate_name=draw.rng.choice([None, "g-"])))
+    return Case("rich", draw.with_random_values(job, PLACES, 2) if draw.rng.randrange(2) else job)
 
 
-def _before(draw: Anything) -> Any:
+def _mutated_job(draw: Anything) -> Any:
     workers, rich = draw.rng.choice([1, 2, 4, 8]), draw.rng.randrange(6)
     return orjson.loads(_mutated(workers, named=draw.rng.randrange(4) > 0, rich=rich))
 
 
-def _again(draw: Anything) -> Case:
-    """Returns a job that was mutated once, exported, and changed by a user."""
-    job, request = _before(draw), {}
+def _changed_after_mutation(draw: Anything) -> Case:
+    """Returns the review of a job that was mutated once and that a user then exported and changed."""
+    job, request = _mutated_job(draw), {}
     for change in draw.rng.sample(
         ["rename", "move", "resize", "generate", "odd", "shuffle", "cut", "append"], 2
     ):
@@ -164,16 +164,16 @@ def _again(draw: Anything) -> Case:
         elif change == "move":
             request = {"namespace": draw.rng.choice(["elsewhere", "", "default"])}
         elif change == "resize":
-            job = placed(job, ("spec", "mpiReplicaSpecs", "Worker", "replicas"), draw.rng.choice(SIZES))
+            job = with_value(job, ("spec", "mpiReplicaSpecs", "Worker", "replicas"), draw.rng.choice(SIZES))
         elif change == "odd":
-            job = draw.odd(job, PLACES, 1)
+            job = draw.with_random_values(job, PLACES, 1)
         else:
-            _lists_changed(draw, job, change)
+            _change_lists(draw, job, change)
     return Case("again", job, request)
 
 
-def _lists_changed(draw: Anything, job: Any, change: str) -> None:
-    """Shuffle, cut or append to some of the lists and maps of a job."""
+def _change_lists(draw: Anything, job: Any, change: str) -> None:
+    """Shuffles, shortens or extends some lists of a job, or removes keys of its maps."""
     lists: list[Any] = []
 
     def walk(node: Any) -> None:
@@ -196,11 +196,11 @@ def _lists_changed(draw: Anything, job: Any, change: str) -> None:
 
 
 def _forged(draw: Anything) -> Case:
-    """Returns a job with a record that is cut off, another's, changed, or never was one."""
-    job, role = _before(draw), draw.rng.choice([WORKER, LAUNCHER])
+    """Returns a review of a job whose record is cut off, belongs to other pods, is changed, or is invalid."""
+    job, role = _mutated_job(draw), draw.rng.choice([WORKER, LAUNCHER])
     own = get(job, (*role, *RECORD))
     other = get(job, (*(LAUNCHER if role == WORKER else WORKER), *RECORD))
-    foreign = get(_before(draw), (*role, *RECORD))
+    foreign = get(_mutated_job(draw), (*role, *RECORD))
     choice = draw.rng.randrange(6)
     text = own or "{}"
     if choice == 0:
@@ -212,15 +212,15 @@ def _forged(draw: Anything) -> Case:
     elif choice == 3:
         text = draw.record()
     else:
-        text = _tampered(draw, text)
-    job = placed(job, (*role, *RECORD), text)
+        text = _move_digests(draw, text)
+    job = with_value(job, (*role, *RECORD), text)
     if draw.rng.randrange(2):
         job["metadata"] = {"name": "other"}
-    return Case("forged", draw.odd(job, PLACES, 1) if not draw.rng.randrange(3) else job)
+    return Case("forged", draw.with_random_values(job, PLACES, 1) if not draw.rng.randrange(3) else job)
 
 
-def _tampered(draw: Anything, text: str) -> str:
-    """Returns a record with moved entries: every digest is genuine, but at another position."""
+def _move_digests(draw: Anything, text: str) -> str:
+    """Returns a record in which digests are real, but belong to other fields."""
     record = json.loads(text)
     added: dict[str, Any] = record.get("added", {})
     entries = list(added.items())
@@ -239,24 +239,26 @@ def _pod(draw: Anything) -> Case:
 
 
 def _worker_pod(draw: Anything) -> Case:
-    pod = {"apiVersion": "v1", "kind": "Pod", **copy.deepcopy(get(_before(draw), WORKER))}
+    pod = {"apiVersion": "v1", "kind": "Pod", **copy.deepcopy(get(_mutated_job(draw), WORKER))}
     labels = {"training.kubeflow.org/job-role": "worker", "training.kubeflow.org/replica-index": "3"}
-    pod = placed(pod, ("metadata", "labels"), labels)
-    return Case("worker pod", draw.odd(pod, TEMPLATE_PLACES, 2) if draw.rng.randrange(2) else pod)
+    pod = with_value(pod, ("metadata", "labels"), labels)
+    return Case(
+        "worker pod", draw.with_random_values(pod, TEMPLATE_PLACES, 2) if draw.rng.randrange(2) else pod
+    )
 
 
 def _other(draw: Anything) -> Case:
     version, kind = draw.rng.choice(KINDS)
-    return Case("other", {**_before(draw), "apiVersion": version, "kind": kind, "spec": draw.value()})
+    return Case("other", {**_mutated_job(draw), "apiVersion": version, "kind": kind, "spec": draw.value()})
 
 
 FAMILIES = [
     _plain,
-    _full,
-    _full,
-    _again,
-    _again,
-    _again,
+    _rich_job,
+    _rich_job,
+    _changed_after_mutation,
+    _changed_after_mutation,
+    _changed_after_mutation,
     _forged,
     _forged,
     _forged,
@@ -267,7 +269,7 @@ FAMILIES = [
 
 
 def case(seed: int, number: int) -> Case:
-    """Returns the case of a seed and a number; the same ones give the same case, on any machine."""
+    """Returns the case of a seed and a number, which is the same case on every machine."""
     draw = Anything(random.Random(f"{seed}-{number}"))  # noqa: S311 - to be repeated
-    made = draw.rng.choice(FAMILIES)(draw)
-    return Case(made.kind, json.loads(json.dumps(made.obj)), made.request)
+    result = draw.rng.choice(FAMILIES)(draw)
+    return Case(result.kind, json.loads(json.dumps(result.obj)), result.request)

@@ -1,4 +1,4 @@
-"""What must hold for every review, and the work that its evaluation costs, counted."""
+"""Checks the invariants of the answer to a review, and counts the work of its evaluation."""
 
 import base64
 import hashlib
@@ -23,41 +23,41 @@ from webhook.rules.load import load_default
 
 TABLE = load_default()
 
-ANSWER_TIMES, ANSWER_MORE = 4, 64 * 1024
-"""An answer is at most this many times the review, and this many bytes more: what is added to any job."""
+ANSWER_TIMES, ANSWER_BYTES = 4, 64 * 1024
+"""The maximum size of an answer: this many times the review, and this many bytes for the added fields."""
 
 CALLS_FLOOR, CALLS_PER_KB = 20_000, 4_000
 HASHED_FLOOR, HASHED_PER_BYTE = 200_000, 64
-"""Work of one evaluation: calls of functions, and bytes that are hashed, which no count of calls shows.
+"""The maximum work of an evaluation: function calls, and hashed bytes, which the calls do not show.
 
-Half a millisecond a KB each where Python makes eight million calls a second and hashes 100 MB.
-The worst records known cost 3,400 calls a KB, and others 51 bytes hashed for each of theirs.
+Each limit is about half a millisecond per KB if Python makes eight million calls a second and hashes 100 MB a
+second. The worst known records cost 3,400 calls per KB, or 51 hashed bytes per byte.
 """
 
 
 class BrokenError(AssertionError):
-    """Something that must hold does not; the message says what, by one word first."""
+    """An invariant does not hold. The message begins with a word for the invariant."""
 
 
 @dataclass
 class Work:
-    """What an evaluation did."""
+    """The work of an evaluation: function calls and hashed bytes."""
 
     calls: int = 0
     hashed: int = 0
 
 
 def check(case: Case, *, counted: bool = False) -> str:
-    """Answers a review and hold the answer to what must be.
+    """Answers a review and checks the answer; counts the work, too, if ``counted``.
 
     Returns:
         The result: ``bad``, ``denied``, ``untouched`` or ``mutated``.
 
     Raises:
-        BrokenError: It does not hold; anything that the webhook raises counts as that.
+        BrokenError: An invariant does not hold, or the webhook raises any other error than for a bad review.
     """
     try:
-        return _checked(case, counted=counted)
+        return _check(case, counted=counted)
     except BrokenError:
         raise
     except Exception as error:
@@ -65,10 +65,10 @@ def check(case: Case, *, counted: bool = False) -> str:
         raise BrokenError(f"raised {type(error).__name__} in {where.name}: {error}") from error
 
 
-def _checked(case: Case, *, counted: bool) -> str:
+def _check(case: Case, *, counted: bool) -> str:
     body = review(case.obj, "first", **case.request)
     try:
-        outcome, answer = _answered(handlers.mutate, body)
+        outcome, answer = _answer(handlers.mutate, body)
     except BadReviewError:
         return "bad"
     if counted:
@@ -82,32 +82,34 @@ def _checked(case: Case, *, counted: bool) -> str:
     except Exception as error:
         raise BrokenError(f"patch does not apply: {type(error).__name__}: {error}") from error
     if outcome is not None and not same(after, outcome.after):
-        raise BrokenError("patch leads elsewhere than the engine says")
-    _hold_again(review(after, "second", **case.request))
+        raise BrokenError("the patch gives another object than the engine")
+    _check_again(review(after, "second", **case.request))
     return "mutated" if operations else "untouched"
 
 
-def _hold_again(body: bytes) -> None:
-    """What was mutated once needs nothing more, and passes the handlers that look for that."""
-    again = _answered(handlers.mutate, body)[1]["response"]
+def _check_again(body: bytes) -> None:
+    """Checks that a mutated object is not mutated again, and that the checks after the mutation accept it."""
+    again = _answer(handlers.mutate, body)[1]["response"]
     if not again["allowed"]:
-        raise BrokenError(f"again: denied once mutated: {again['status']['message'][:300]}")
+        raise BrokenError(f"again: denied after a mutation: {again['status']['message'][:300]}")
     if "patch" in again:
-        left = orjson.loads(base64.b64decode(again["patch"]))
-        raise BrokenError(f"again: {len(left)} operations are left, first {json.dumps(left[0])[:300]}")
-    required = _answered(handlers.require, body)[1]["response"]
+        operations = orjson.loads(base64.b64decode(again["patch"]))
+        raise BrokenError(
+            f"again: {len(operations)} operations after a mutation, first {json.dumps(operations[0])[:300]}"
+        )
+    required = _answer(handlers.require, body)[1]["response"]
     if not required["allowed"]:
-        raise BrokenError(f"require refuses what was mutated: {required['status']['message'][:300]}")
-    verified = _answered(handlers.verify, body)[1]["response"]
+        raise BrokenError(f"require refuses a mutated object: {required['status']['message'][:300]}")
+    verified = _answer(handlers.verify, body)[1]["response"]
     if verified.get("warnings"):
-        raise BrokenError(f"verify warns of what was mutated: {verified['warnings'][0][:300]}")
+        raise BrokenError(f"verify warns of a mutated object: {verified['warnings'][0][:300]}")
 
 
-def _answered(handler: handlers.Handler, body: bytes) -> tuple[Outcome | None, Any]:
+def _answer(handler: handlers.Handler, body: bytes) -> tuple[Outcome | None, Any]:
     decoded = decode(body, 0)
     outcome = handler(TABLE, decoded)
     text = encode(decoded.uid, outcome)
-    if len(text) > ANSWER_TIMES * len(body) + ANSWER_MORE:
+    if len(text) > ANSWER_TIMES * len(body) + ANSWER_BYTES:
         raise BrokenError(f"size: the answer to {len(body)} bytes is {len(text)}")
     answer = orjson.loads(text)
     if answer["response"]["uid"] != decoded.uid:
@@ -116,32 +118,32 @@ def _answered(handler: handlers.Handler, body: bytes) -> tuple[Outcome | None, A
 
 
 def work(body: bytes) -> Work:
-    """Returns what the evaluation of a review costs, counted: the same on every machine.
+    """Returns the work of the evaluation of a review, which is the same on every machine.
 
     Raises:
-        BrokenError: It is more than the size of the review allows; the evaluation is given up there.
+        BrokenError: The work is above the limit for the size of the review. The evaluation stops there.
     """
-    result, done = decode(body, 0), Work()
-    plain: Callable[..., Any] = hashlib.sha256
-    most_calls = CALLS_FLOOR + CALLS_PER_KB * len(body) // 1024
-    most_hashed = HASHED_FLOOR + HASHED_PER_BYTE * len(body)
+    decoded, cost = decode(body, 0), Work()
+    sha256: Callable[..., Any] = hashlib.sha256
+    max_calls = CALLS_FLOOR + CALLS_PER_KB * len(body) // 1024
+    max_hashed = HASHED_FLOOR + HASHED_PER_BYTE * len(body)
 
-    def hashing(data: bytes = b"", **more: Any) -> Any:
-        done.hashed += len(data)
-        if done.hashed > most_hashed:
-            raise BrokenError(f"cost: over {most_hashed} bytes hashed for a review of {len(body)}")
-        return plain(data, **more)
+    def hashing(data: bytes = b"", **options: Any) -> Any:
+        cost.hashed += len(data)
+        if cost.hashed > max_hashed:
+            raise BrokenError(f"cost: over {max_hashed} bytes hashed for a review of {len(body)}")
+        return sha256(data, **options)
 
     def counting(_frame: object, event: str, _argument: object) -> None:
-        done.calls += event in {"call", "c_call"}
-        if done.calls > most_calls:
-            raise BrokenError(f"cost: over {most_calls} calls for a review of {len(body)} bytes")
+        cost.calls += event in {"call", "c_call"}
+        if cost.calls > max_calls:
+            raise BrokenError(f"cost: over {max_calls} calls for a review of {len(body)} bytes")
 
     with mock.patch.object(hashlib, "sha256", hashing):
         before = sys.getprofile()
         sys.setprofile(counting)
         try:
-            handlers.mutate(TABLE, result)
+            handlers.mutate(TABLE, decoded)
         finally:
             sys.setprofile(before)
-    return done
+    return cost

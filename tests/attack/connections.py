@@ -1,4 +1,4 @@
-"""Attacks by connections: many, slow, silent, cut off, or with more in them than is right."""
+"""Attacks by connections: many, slow, silent, cut off, or with too many requests."""
 
 import contextlib
 import itertools
@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 from tests.attack.live import job, review
 from tests.attack.peers import GET, Peers, end_of_sending, post
-from tests.helpers import noise
+from tests.helpers import random_bytes
 
 
-def pipelined(peers: Peers, requests: int, request: bytes) -> None:
-    """Requests sent at once, then a half-close; ten times a second."""
+def send_pipelined_requests(peers: Peers, requests: int, request: bytes) -> None:
+    """Sends several requests at once and half-closes the connection, at most twenty times a second."""
     while not peers.over():
         with contextlib.suppress(OSError):
             sock = peers.tls()
@@ -29,8 +29,8 @@ def pipelined(peers: Peers, requests: int, request: bytes) -> None:
         peers.pause(0.05)
 
 
-def flooding(peers: Peers, count: int, request: bytes) -> None:
-    """Connections on which a hundred requests come at a time, before there are answers."""
+def flood_with_requests(peers: Peers, count: int, request: bytes) -> None:
+    """Opens connections, each of which sends a hundred requests at a time and then reads the answers."""
 
     def flood() -> None:
         with contextlib.suppress(OSError):
@@ -45,8 +45,8 @@ def flooding(peers: Peers, count: int, request: bytes) -> None:
     peers.together(count, flood)
 
 
-def renewed(peers: Peers, count: int, rate: float, connect: Callable[[], socket.socket]) -> None:
-    """Connections that are held without a word, the oldest given up for a new one at a rate a second."""
+def hold_connections(peers: Peers, count: int, rate: float, connect: Callable[[], socket.socket]) -> None:
+    """Holds connections without requests. Replaces the oldest one with a new one, ``rate`` times a second."""
     held: deque[socket.socket] = deque()
     while not peers.over():
         if len(held) >= count:
@@ -56,13 +56,13 @@ def renewed(peers: Peers, count: int, rate: float, connect: Callable[[], socket.
             held.append(connect())
 
 
-def idle(peers: Peers, count: int, rate: float) -> None:
-    """TLS connections without a request."""
-    renewed(peers, count, rate, peers.tls)
+def hold_idle_connections(peers: Peers, count: int, rate: float) -> None:
+    """Holds TLS connections without a request."""
+    hold_connections(peers, count, rate, peers.tls)
 
 
-def leaving(peers: Peers, at_once: int) -> None:
-    """TLS connections that are closed right after the handshake, as by probes of ports and certificates."""
+def leave_after_handshakes(peers: Peers, at_once: int) -> None:
+    """Closes TLS connections right after the handshake, like probes of ports and certificates."""
 
     def leave() -> None:
         with contextlib.suppress(OSError):
@@ -72,13 +72,13 @@ def leaving(peers: Peers, at_once: int) -> None:
     peers.together(at_once, leave)
 
 
-def silent(peers: Peers, count: int, rate: float) -> None:
-    """TCP connections without a handshake."""
-    renewed(peers, count, rate, peers.tcp)
+def hold_silent_connections(peers: Peers, count: int, rate: float) -> None:
+    """Holds TCP connections without a handshake."""
+    hold_connections(peers, count, rate, peers.tcp)
 
 
-def half_open(peers: Peers, count: int, rate: float) -> None:
-    """Handshakes of which only a part is sent."""
+def hold_half_open_handshakes(peers: Peers, count: int, rate: float) -> None:
+    """Holds connections on which only a part of a handshake is sent."""
     hello = peers.hello()
 
     def connect() -> socket.socket:
@@ -86,15 +86,15 @@ def half_open(peers: Peers, count: int, rate: float) -> None:
         sock.sendall(hello[: len(hello) // 2])
         return sock
 
-    renewed(peers, count, rate, connect)
+    hold_connections(peers, count, rate, connect)
 
 
-def trickling(peers: Peers, count: int) -> None:
-    """Requests of which a byte is sent from time to time; a connection that ends is opened again."""
+def trickle_requests(peers: Peers, count: int) -> None:
+    """Sends requests byte by byte, with pauses. Opens a connection again when it has ended."""
     request = post(review(job("slow", 2000)))
     threads = 4
 
-    def some() -> None:
+    def trickle() -> None:
         held: list[tuple[socket.socket, int]] = []
         while not peers.over():
             with contextlib.suppress(OSError):
@@ -109,15 +109,15 @@ def trickling(peers: Peers, count: int) -> None:
             held = [(sock, sent) for sock, sent in held if sock.fileno() >= 0]
             peers.pause(0.2)
 
-    peers.together(threads, some)
+    peers.together(threads, trickle)
 
 
-def garbage(peers: Peers, openssl: str | None = shutil.which("openssl")) -> None:
-    """No handshakes, broken records within TLS, and renegotiations without end."""
-    asker = None
+def send_garbage(peers: Peers, openssl: str | None = shutil.which("openssl")) -> None:
+    """Sends random bytes in place of handshakes, broken TLS records, and endless renegotiations."""
+    client = None
     if openssl:
         address = f"127.0.0.1:{peers.subject.port}"
-        asker = subprocess.Popen(
+        client = subprocess.Popen(
             [openssl, "s_client", "-tls1_2", "-connect", address],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
@@ -126,7 +126,7 @@ def garbage(peers: Peers, openssl: str | None = shutil.which("openssl")) -> None
     hello = peers.hello()
     for turn in itertools.takewhile(lambda _: not peers.over(), itertools.count()):
         for data in (
-            noise(3000, turn),
+            random_bytes(3000, turn),
             GET * 50,
             hello + hello,
             hello[:5] + b"\xff" * 60_000,
@@ -140,20 +140,20 @@ def garbage(peers: Peers, openssl: str | None = shutil.which("openssl")) -> None
             secure = peers.tls()
             raw = socket.socket(fileno=os.dup(secure.fileno()))
             with raw:
-                raw.sendall(b"\x17\x03\x03\x40\x00" + noise(16_384, turn))
+                raw.sendall(b"\x17\x03\x03\x40\x00" + random_bytes(16_384, turn))
             peers.close(secure)
-        if asker and asker.stdin:
+        if client and client.stdin:
             with contextlib.suppress(OSError):
-                asker.stdin.write(b"R\n" * 20)
-                asker.stdin.flush()
+                client.stdin.write(b"R\n" * 20)
+                client.stdin.flush()
         peers.pause(0.02)
-    if asker:
-        asker.kill()
-        asker.communicate()
+    if client:
+        client.kill()
+        client.communicate()
 
 
-def never_reading(peers: Peers, count: int) -> None:
-    """Reviews whose answers no one takes, more of them than the sockets' buffers hold."""
+def send_without_reading(peers: Peers, count: int) -> None:
+    """Sends reviews and reads no answer. The answers are larger than the sockets' buffers."""
     request = post(review(job("unread", 3000))) * 40
     held: deque[socket.socket] = deque()
     while not peers.over():
@@ -168,8 +168,8 @@ def never_reading(peers: Peers, count: int) -> None:
             raw.sendall(request)
 
 
-def announced(peers: Peers, count: int, size: int) -> None:
-    """Bodies that are announced and of which one byte is sent; what the server gives up is sent again."""
+def announce_bodies(peers: Peers, count: int, size: int) -> None:
+    """Announces bodies and sends one byte of each. Begins again when the server closes a connection."""
     part = post(b"{", length=size)
     held: list[socket.socket] = []
     while not peers.over():

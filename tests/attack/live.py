@@ -1,9 +1,9 @@
-"""Live reviews as an API server sends them.
+"""Sends live reviews as an API server does.
 
-HTTP/1.1 over TLS; several connections that are kept, one that is new for every review, and spare ones that
-carry nothing, as a Go client has. Steady: a fixed pace, independent of the other answers.
-As a process of its own, ``python -m tests.attack.live OPTIONS``, it ends when standard input does, and prints
-what it counted.
+It uses HTTP/1.1 over TLS. Some connections are kept, one connection is new for every review, and spare
+connections send nothing, as with a Go client. Each client pauses for a fixed time after an answer.
+As a separate process, ``python -m tests.attack.live OPTIONS``, it ends when its standard input ends, and
+prints its counts.
 """
 
 import base64
@@ -25,14 +25,14 @@ from tests.admission import reviews
 
 KEPT = 4
 SPARE = 8
-PACE_SECONDS = 0.04
-"""Between two reviews of one client; a hundred a second all in all."""
+PAUSE_SECONDS = 0.04
+"""Pause of a client after an answer. All clients together send about a hundred reviews a second."""
 PATIENCE_SECONDS = 10.0
-"""An API server waits no longer than ``timeoutSeconds``, at most 30 and by default 10."""
+"""The default of ``timeoutSeconds``, after which an API server does not wait any longer."""
 SLOW_SECONDS = 2.0
 PROBE_SECONDS = 5.0
 SHORT, LONG = 6_000, 100_000
-"""Bytes of a review: an everyday one, and one above 64 KiB."""
+"""Bytes of a usual review, and of a review above 64 KiB."""
 
 
 @dataclass
@@ -40,10 +40,10 @@ class Count:
     """The results of the live reviews.
 
     Attributes:
-        clients: How many send reviews; each has one under way at a time.
-        slow: Reviews that were answered, but took longer than `SLOW_SECONDS`, not counting the time in which
-            the server waited for a processor: that is the machine's, and what else runs on it.
-        why: The first few that failed or were slow, in words.
+        clients: The number of clients. A client sends one review at a time.
+        slow: The number of answered reviews that took longer than `SLOW_SECONDS`, without the time in which
+            the server waited for a processor that other programs used.
+        why: Descriptions of the first few reviews that failed or were slow.
     """
 
     clients: int = 0
@@ -59,29 +59,29 @@ class Count:
 
 def job(name: str, size: int) -> dict[str, Any]:
     """Returns a plain MPIJob of about this many bytes."""
-    made = mpijob(name=name, namespace="default")
+    result = mpijob(name=name, namespace="default")
     env = [{"name": f"SETTING_{at}", "value": "x" * 60} for at in range(max(0, size - 1000) // 95)]
-    made["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["env"] = env
-    return made
+    result["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["env"] = env
+    return result
 
 
 def review(obj: Any, uid: str = "live", **request: Any) -> bytes:
-    """Returns the body of the review of the creation of an object."""
+    """Returns the body of a review of the creation of an object."""
     return json.dumps(reviews.review(obj, **{"uid": uid, **request}), separators=(",", ":")).encode()
 
 
 class Client:
-    """One connection to the server, opened again when the server has closed it between two requests."""
+    """A connection to the server, which is opened again if the server has closed it between two requests."""
 
     def __init__(self, port: int, context: ssl.SSLContext, seconds: float = PATIENCE_SECONDS) -> None:
         self.connection = http.client.HTTPSConnection("127.0.0.1", port, context=context, timeout=seconds)
 
     def ask(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
-        """Status and body of the answer.
+        """Returns the status and the body of the answer.
 
         Raises:
-            OSError: No answer, or not in time.
-            http.client.HTTPException: What came is not an answer.
+            OSError: There is no answer in time.
+            http.client.HTTPException: The answer is not HTTP.
         """
         if self.connection.sock is not None and closed(self.connection.sock):
             self.connection.close()
@@ -96,7 +96,7 @@ class Client:
 
 
 def closed(sock: Any) -> bool:
-    """Returns whether the server has closed a connection without a due answer; Go clients notice that too."""
+    """Returns whether the server has closed an idle connection. Go clients check this, too."""
     if not select.select([sock], [], [], 0)[0]:
         return False
     before = sock.gettimeout()
@@ -105,14 +105,14 @@ def closed(sock: Any) -> bool:
         sock.recv(1)
     except (ssl.SSLWantReadError, BlockingIOError):
         sock.settimeout(before)
-        return False  # a session ticket
+        return False  # the server has sent a session ticket
     except OSError:
         return True
     return True
 
 
 class Live:
-    """Clients, each in a thread, while this is entered; and what they count."""
+    """Clients that send reviews in threads, and their counts. Use it as a context manager."""
 
     def __init__(self, port: int, ca: str, server: int, *, long: bool = False, few: bool = False) -> None:
         self.port, self.context, self.server = port, ssl.create_default_context(cafile=ca), server
@@ -122,10 +122,10 @@ class Live:
         ]
         self._spare = 1 if few else SPARE
         self.count, self.times = Count(clients=len(clients)), list[float]()
-        self._threads = [threading.Thread(target=what) for what in (self.probes, self.spares)]
+        self._threads = [threading.Thread(target=loop) for loop in (self.send_probes, self.hold_spares)]
         for size, n in clients:
-            given = {"name": f"{size}-{n}", "size": size, "kept": n > 0}
-            self._threads.append(threading.Thread(target=self.reviews, kwargs=given))
+            arguments = {"name": f"{size}-{n}", "size": size, "kept": n > 0}
+            self._threads.append(threading.Thread(target=self.send_reviews, kwargs=arguments))
 
     def __enter__(self) -> Self:
         for thread in self._threads:
@@ -141,18 +141,18 @@ class Live:
     def wait_for(self, reviews: int) -> None:
         """Waits until this many reviews have been answered or have failed."""
         with self.changed:
-            obj = self.changed.wait_for(lambda: self.count.reviews >= reviews, 3 * PATIENCE_SECONDS)
-        assert obj, f"waited {3 * PATIENCE_SECONDS:.0f} s for {reviews} reviews: {self.count}"
+            is_reached = self.changed.wait_for(lambda: self.count.reviews >= reviews, 3 * PATIENCE_SECONDS)
+        assert is_reached, f"waited {3 * PATIENCE_SECONDS:.0f} s for {reviews} reviews: {self.count}"
 
     def stop(self) -> Count:
-        """Waits for the answers that are due; returns all results."""
+        """Waits for the answers to the last reviews; returns the counts."""
         self.__exit__()
         self.count.slowest_ms = max(self.times) * 1000
         self.count.p99_ms = statistics.quantiles(self.times, n=100)[98] * 1000
         return self.count
 
-    def reviews(self, name: str, size: int, *, kept: bool) -> None:
-        """Reviews of one client at its pace."""
+    def send_reviews(self, name: str, size: int, *, kept: bool) -> None:
+        """Sends the reviews of one client, with a pause after each review, until the end."""
         client, number = Client(self.port, self.context), 0
         while not self.over.is_set():
             number += 1
@@ -160,7 +160,7 @@ class Live:
             problem = ""
             try:
                 status, decision = client.ask("POST", "/mutate?timeout=10s", review(job(name, size), uid))
-                problem = wrong(status, decision, uid)
+                problem = problem_of(status, decision, uid)
             except (OSError, http.client.HTTPException) as error:
                 problem = f"{type(error).__name__}: {error}"
             took, waited = time.monotonic() - begun, processor_wait(self.server) - before
@@ -172,16 +172,16 @@ class Live:
                 self.count.slow += slow
                 if (problem or slow) and len(self.count.why) < 5:
                     time_taken = f"{took:.1f} s, of which the server waited {waited:.1f} s for a processor"
-                    what = f"{'kept' if kept else 'new'} {size}"
-                    self.count.why.append(f"{what}: {problem or 'slow'} ({time_taken})")
+                    connection = f"{'kept' if kept else 'new'} {size}"
+                    self.count.why.append(f"{connection}: {problem or 'slow'} ({time_taken})")
                 self.changed.notify_all()
             if not kept:
                 client.connection.close()
-            self.over.wait(max(PACE_SECONDS, PACE_SECONDS - took))
+            self.over.wait(PAUSE_SECONDS)
         client.connection.close()
 
-    def probes(self) -> None:
-        """What the kubelet asks, more often than it does."""
+    def send_probes(self) -> None:
+        """Sends the probes of the kubelet, but more often."""
         while not self.over.is_set():
             for path in ("/livez", "/readyz"):
                 client = Client(self.port, self.context, PROBE_SECONDS)
@@ -194,8 +194,8 @@ class Live:
                 self.count.probes_failed += status != 200
             self.over.wait(0.3)
 
-    def spares(self) -> None:
-        """Connections that finish TLS and carry nothing; opened again when the server closes them."""
+    def hold_spares(self) -> None:
+        """Holds TLS connections without requests. Opens them again when the server closes them."""
         held: list[Any] = []
         while not self.over.wait(0.2):
             for sock in [sock for sock in held if closed(sock)]:
@@ -206,15 +206,15 @@ class Live:
                     raw = socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_SECONDS)
                     held.append(self.context.wrap_socket(raw, server_hostname="localhost"))
             except OSError:
-                continue  # in the next turn, then
+                continue  # the next turn tries again
         for sock in held:
             sock.close()
 
 
 def processor_wait(pid: int) -> float:
-    """Seconds that a process's first thread, the loop of the server, could run and had no processor so far.
+    """Returns for how many seconds the first thread of a process has waited for a processor so far.
 
-    0 where Linux does not count it, and for a process that has ended.
+    In the server, this thread runs the event loop. Returns 0 for an ended process, and without such a count.
     """
     try:
         return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
@@ -222,8 +222,8 @@ def processor_wait(pid: int) -> float:
         return 0.0
 
 
-def wrong(status: int, data: bytes, uid: str) -> str:
-    """Returns what is wrong with the answer to a live review; empty where it is the one that was due."""
+def problem_of(status: int, data: bytes, uid: str) -> str:
+    """Returns the problem of the answer to a live review; empty if the answer is right."""
     if status != 200:
         return f"status {status}: {data[:80]!r}"
     response = json.loads(data)["response"]
@@ -235,9 +235,9 @@ def wrong(status: int, data: bytes, uid: str) -> str:
 
 
 def main() -> None:
-    """Sends reviews as the argument says until standard input ends."""
-    given = json.loads(sys.argv[1])
-    with Live(given["port"], given["ca"], given["server"], long=given["long"]) as live:
+    """Sends reviews with the options in the argument, which is JSON, until standard input ends."""
+    options = json.loads(sys.argv[1])
+    with Live(options["port"], options["ca"], options["server"], long=options["long"]) as live:
         sys.stdout.write("ready\n")
         sys.stdout.flush()
         sys.stdin.read()

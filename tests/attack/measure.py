@@ -1,4 +1,4 @@
-"""One attack on one server, and the result of the live reviews next to it."""
+"""Measures live reviews during an attack on a server."""
 
 import json
 import subprocess
@@ -16,15 +16,15 @@ from tests.attack.subject import Subject
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What an attack did.
+class Measurement:
+    """The effect of an attack.
 
     Attributes:
         live: The results of the live reviews and of the probes.
-        peak: Bytes of memory that the program held at most.
-        limit: Bytes that the manifests allow it.
-        replaced: Whether a process that serves is another one than before.
-        log: What the program printed.
+        peak: The largest number of bytes of memory that the program used.
+        limit: The memory limit in the manifests, in bytes.
+        replaced: Whether the worker processes have changed.
+        log: The output of the program.
     """
 
     live: Count
@@ -34,8 +34,8 @@ class Measured:
     log: str
 
 
-def measure(attack: Attack, seconds: float) -> Measured:
-    """Starts the program, attack it in the long form next to live reviews of another process, and count."""
+def measure(attack: Attack, seconds: float) -> Measurement:
+    """Starts the program, and measures live reviews of another process during the long form of an attack."""
     with (
         tempfile.TemporaryDirectory() as directory,
         Subject(Path(directory), "--log-level", "warning") as subject,
@@ -45,16 +45,16 @@ def measure(attack: Attack, seconds: float) -> Measured:
                 attack.long(peers)
             count = reviews.stop()
             replaced = subject.worker_ids() != subject.workers
-        return Measured(count, memory.peak, memory_limit(), replaced, subject.log())
+        return Measurement(count, memory.peak, memory_limit(), replaced, subject.log())
 
 
 class Reviews:
-    """Live reviews, sent by another process while this is entered."""
+    """Live reviews that another process sends. Use it as a context manager."""
 
     def __init__(self, subject: Subject, *, long: bool = False) -> None:
-        given = {"port": subject.port, "ca": str(subject.directory / "ca.crt"), "long": long}
-        given["server"] = subject.workers[0]
-        self._command = [sys.executable, "-m", "tests.attack.live", json.dumps(given)]
+        options = {"port": subject.port, "ca": str(subject.directory / "ca.crt"), "long": long}
+        options["server"] = subject.workers[0]
+        self._command = [sys.executable, "-m", "tests.attack.live", json.dumps(options)]
 
     def __enter__(self) -> Self:
         self._process = subprocess.Popen(
@@ -65,7 +65,7 @@ class Reviews:
         return self
 
     def stop(self) -> Count:
-        """Waits for the answers that are due; returns all results."""
+        """Waits for the answers to the last reviews; returns the counts."""
         output, _ = self._process.communicate(timeout=60)
         return Count(**json.loads(output))
 

@@ -1,4 +1,4 @@
-"""Parts of attacks: open connections, bytes in any form, and all answers."""
+"""Parts of attacks: connections, requests of any bytes, and the answers to them."""
 
 import contextlib
 import math
@@ -18,21 +18,21 @@ PATIENCE_SECONDS = 20.0
 FILES = 4096
 GET = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
 DONE_SECONDS = 15.0
-"""Within which the server is done with a request, on a busy machine; it gives up slow ones after ten."""
+"""Maximum time of a request on a busy machine. The server ends a slow request after ten seconds."""
 
 
 def post(body: bytes, path: str = "/mutate", length: int | None = None) -> bytes:
-    """Returns a request with a body, or with the announcement of a longer one."""
+    """Returns a request with a body. ``length`` announces another length than that of the body."""
     size = len(body) if length is None else length
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     return head.encode() + b"Content-Length: %d\r\n\r\n" % size + body
 
 
 class Peers:
-    """The attackers of one server; use as a context manager, which closes their connections."""
+    """The attackers of a server. Use it as a context manager, which closes their connections."""
 
     def __init__(self, subject: Subject, *, seconds: float = math.inf, turns: float = math.inf) -> None:
-        """An attack that lasts this long, or this many turns."""
+        """Prepares an attack that lasts this number of seconds, or this number of turns."""
         self.subject, self._seconds, self._turns = subject, seconds, turns
         self._lock, self._left = threading.Lock(), threading.Event()
         self.begin()
@@ -52,34 +52,34 @@ class Peers:
             self.close(sock)
 
     def begin(self) -> None:
-        """Starts the time of the attack, after its preparation."""
+        """Starts the clock of the attack, after the preparation."""
         self._until = time.monotonic() + self._seconds
 
     def over(self) -> bool:
-        """Returns whether the attack has lasted long enough; called before each turn."""
+        """Returns whether the attack has lasted long enough. An attack calls it before each turn."""
         with self._lock:
             self._turns -= 1
         return self._turns < 0 or time.monotonic() >= self._until
 
     def pause(self, seconds: float) -> None:
-        """Wait, but not beyond the end."""
+        """Waits for this time, but not beyond the end of the attack."""
         self._left.wait(max(0.0, min(seconds, self._until - time.monotonic())))
 
     def tcp(self, port: int | None = None) -> socket.socket:
-        """Returns a TCP connection; the caller may forget it.
+        """Returns a TCP connection, which is closed at the end if the caller does not close it.
 
         Raises:
-            OSError: There is no connection.
+            OSError: The server does not accept the connection.
         """
         sock = socket.create_connection(("127.0.0.1", port or self.subject.port), timeout=PATIENCE_SECONDS)
         self._open.add(sock)
         return sock
 
     def tls(self, context: ssl.SSLContext | None = None) -> ssl.SSLSocket:
-        """Returns a TLS connection, its handshake done.
+        """Returns a TLS connection after the handshake.
 
         Raises:
-            OSError: There is no connection.
+            OSError: The connection or its handshake fails.
         """
         raw = self.tcp()
         self._open.discard(raw)
@@ -94,9 +94,9 @@ class Peers:
     def hello(self) -> bytes:
         """Returns the first message of a handshake."""
         incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        talk = self._context.wrap_bio(incoming, outgoing, server_hostname="localhost")
+        tls = self._context.wrap_bio(incoming, outgoing, server_hostname="localhost")
         with contextlib.suppress(ssl.SSLWantReadError):
-            talk.do_handshake()
+            tls.do_handshake()
         return outgoing.read()
 
     def close(self, sock: socket.socket) -> None:
@@ -105,7 +105,7 @@ class Peers:
         sock.close()
 
     def ask(self, request: bytes, port: int | None = None) -> bytes:
-        """Sends a request and read what comes until the server is done; empty where nothing comes."""
+        """Sends a request on a new connection; returns the beginning of the answer, or an empty text."""
         data = b""
         with contextlib.suppress(OSError):
             sock = self.tcp(port) if port else self.tls()
@@ -116,14 +116,14 @@ class Peers:
             self.close(sock)
         return data
 
-    def together(self, count: int, what: Callable[[], object]) -> None:
-        """Has something done by several threads at a time, again and again until the end."""
+    def together(self, count: int, step: Callable[[], object]) -> None:
+        """Calls a function again and again in several threads, until the end of the attack."""
 
-        def again() -> None:
+        def repeat() -> None:
             while not self.over():
-                what()
+                step()
 
-        threads = [threading.Thread(target=again) for _ in range(count)]
+        threads = [threading.Thread(target=repeat) for _ in range(count)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -131,28 +131,28 @@ class Peers:
 
 
 def end_of_sending(sock: socket.socket) -> None:
-    """Half-close: the peer reads an end, and this side still reads answers."""
-    # The method of a TLS connection would forget its keys.
+    """Half-closes a connection: the peer reads the end, and this side can still read answers."""
+    # The method of `SSLSocket` would remove the TLS keys.
     socket.socket.shutdown(sock, socket.SHUT_WR)
 
 
 @dataclass(frozen=True)
 class Answer:
-    """One answer as it came."""
+    """An answer of the server."""
 
     status: int
     body: bytes
 
 
 def refuses(answer: Answer) -> bool:
-    """Returns whether an answer says that the request was wrong: 4xx, or an unknown coding or version."""
+    """Returns whether an answer refuses the request: 4xx, or an unknown coding or version."""
     return 400 <= answer.status < 500 or answer.status in {501, 505}
 
 
 def answers(subject: Subject, sent: bytes) -> list[Answer]:
-    """Returns everything that the server answers to bytes, until it closes or sends nothing more.
+    """Sends bytes to the server; returns its answers until it closes the connection or sends nothing more.
 
-    This side ends its sending right behind them, so that the server does not wait for more.
+    A half-close follows the bytes, so that the server does not wait for more.
     """
     data = b""
     with Peers(subject) as peers, contextlib.suppress(OSError):
@@ -163,11 +163,11 @@ def answers(subject: Subject, sent: bytes) -> list[Answer]:
             end_of_sending(sock)
         while part := sock.recv(65536):
             data += part
-    return parsed(data)
+    return parse_answers(data)
 
 
-def parsed(data: bytes) -> list[Answer]:
-    """Returns the answers in a stream, ``100 Continue`` left out."""
+def parse_answers(data: bytes) -> list[Answer]:
+    """Returns the answers in a stream, without ``100 Continue``."""
     result = []
     while data:
         head, _, data = data.partition(b"\r\n\r\n")

@@ -1,4 +1,4 @@
-"""What Linux says of a program's processes and their memory."""
+"""Reads the processes of a program and their memory."""
 
 import contextlib
 import threading
@@ -14,7 +14,7 @@ SAMPLE_SECONDS = 0.2
 
 
 def memory_limit() -> int:
-    """Bytes that the manifests allow the webhook's container."""
+    """Returns the memory limit of the webhook's container in the manifests, in bytes."""
     (deployment,) = (
         obj for obj in chart.objects() if (obj["kind"], obj["metadata"]["name"]) == ("Deployment", chart.NAME)
     )
@@ -23,7 +23,7 @@ def memory_limit() -> int:
 
 
 def children(pid: int) -> list[int]:
-    """Returns the processes that a process has started and that live, in order of their ids."""
+    """Returns the running child processes of a process, in the order of their ids."""
     pids: set[int] = set()
     with contextlib.suppress(OSError):  # the process has ended
         for task in Path(f"/proc/{pid}/task").glob("*/children"):
@@ -33,23 +33,23 @@ def children(pid: int) -> list[int]:
 
 
 def tree(pid: int) -> list[int]:
-    """Returns a process and all that descends from it."""
-    return [pid, *(one for child in children(pid) for one in tree(child))]
+    """Returns a process and all its descendants."""
+    return [pid, *(descendant for child in children(pid) for descendant in tree(child))]
 
 
-def proportional(pid: int) -> int:
-    """Bytes that a process holds, what it shares counted in parts; 0 for one that has ended."""
+def proportional_memory(pid: int) -> int:
+    """Returns the proportional_memory set size of a process in bytes; 0 for an ended process."""
     return memory(pid, "smaps_rollup", "Pss")
 
 
 class MemoryWatch:
-    """The most memory that a program holds while this is entered.
+    """Measures the maximum memory of a program. Use it as a context manager.
 
-    A container's limit counts all of its processes together and what they share once, so their sum is
-    sampled; and one process's own peak, which the kernel keeps, is missed by no sample.
+    The limit of a container includes all its processes, and counts shared memory once. So this class samples
+    the sum of the proportional set sizes. It also reads the peak of each process, which samples could miss.
 
     Attributes:
-        peak: In bytes, complete once this is left.
+        peak: The maximum, in bytes. It is complete after the ``with``.
     """
 
     def __init__(self, pid: int) -> None:
@@ -64,12 +64,12 @@ class MemoryWatch:
     def __exit__(self, *_: object) -> None:
         self._over.set()
         self._thread.join()
-        self._look()
+        self._sample()
 
     def _watch(self) -> None:
         while not self._over.wait(SAMPLE_SECONDS):
-            self._look()
+            self._sample()
 
-    def _look(self) -> None:
-        every = tree(self.pid)
-        self.peak = max(self.peak, sum(map(proportional, every)), *map(max_memory, every))
+    def _sample(self) -> None:
+        pids = tree(self.pid)
+        self.peak = max(self.peak, sum(map(proportional_memory, pids)), *map(max_memory, pids))

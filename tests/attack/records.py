@@ -1,4 +1,4 @@
-"""TLS records that no library sends: of a byte, of nothing, updates of keys, and new handshakes."""
+"""TLS records that no library sends: with one byte or no data, key updates, and renegotiations."""
 
 import contextlib
 import hmac
@@ -21,24 +21,24 @@ HANDSHAKE, DATA = 22, 23
 UPDATE_KEYS = b"\x18\x00\x00\x01"
 
 
-def expanded(secret: bytes, label: bytes, length: int) -> bytes:
+def expand_label(secret: bytes, label: bytes, length: int) -> bytes:
     """Returns ``HKDF-Expand-Label`` of RFC 8446, without a context."""
     label = b"tls13 " + label
     info = struct.pack("!HB", length, len(label)) + label + b"\0"
     return HKDFExpand(SHA384(), length, info).derive(secret)
 
 
-def derived(secret: bytes, seed: bytes, length: int) -> bytes:
-    """Returns the pseudorandom function of TLS 1.2 (RFC 5246, section 5)."""
-    made, chained = b"", seed
-    while len(made) < length:
+def derive_bytes(secret: bytes, seed: bytes, length: int) -> bytes:
+    """Returns bytes of the pseudorandom function of TLS 1.2 (RFC 5246, section 5)."""
+    result, chained = b"", seed
+    while len(result) < length:
         chained = hmac.digest(secret, chained, "sha384")
-        made += hmac.digest(secret, chained + seed, "sha384")
-    return made[:length]
+        result += hmac.digest(secret, chained + seed, "sha384")
+    return result[:length]
 
 
 class Client:
-    """A client of which every record is made here, once its handshake is done by the library.
+    """A TLS client. OpenSSL performs its handshake, and this class makes the records after it.
 
     Attributes:
         ready: Whether the handshake is done.
@@ -52,13 +52,13 @@ class Client:
         self._log = tempfile.NamedTemporaryFile()  # noqa: SIM115 - see the next line
         weakref.finalize(self, self._log.close)
         context.keylog_filename = self._log.name
-        self._old = version is ssl.TLSVersion.TLSv1_2
+        self._is_tls_1_2 = version is ssl.TLSVersion.TLSv1_2
         self._in, self._out, self._hello = ssl.MemoryBIO(), ssl.MemoryBIO(), b""
         self._tls = context.wrap_bio(self._in, self._out, server_hostname="localhost")
         self.ready = False
 
     def answer(self, data: bytes) -> bytes:
-        """Returns what the client sends after data of the server; its first message after none."""
+        """Returns the answer of the client to data of the server; without data, its first message."""
         self._hello = self._hello or data
         self._in.write(data)
         with contextlib.suppress(ssl.SSLWantReadError):
@@ -69,25 +69,25 @@ class Client:
 
     def _find_keys(self) -> None:
         lines = Path(self._log.name).read_text(encoding="ascii").splitlines()
-        result = {line.split()[0]: line.split()[1:] for line in lines if not line.startswith("#")}
-        if self._old:
-            random, secret = map(bytes.fromhex, result["CLIENT_RANDOM"])
+        secrets = {line.split()[0]: line.split()[1:] for line in lines if not line.startswith("#")}
+        if self._is_tls_1_2:
+            random, secret = map(bytes.fromhex, secrets["CLIENT_RANDOM"])
             seed = b"key expansion" + self._hello[11:43] + random
-            keys = derived(secret, seed, 2 * 32 + 2 * 4)
+            keys = derive_bytes(secret, seed, 2 * 32 + 2 * 4)
             self._key, self._salt, self._number = AESGCM(keys[:32]), keys[64:68], 1
         else:
-            self._use(bytes.fromhex(result["CLIENT_TRAFFIC_SECRET_0"][1]))
+            self._use(bytes.fromhex(secrets["CLIENT_TRAFFIC_SECRET_0"][1]))
 
     def _use(self, secret: bytes) -> None:
         self._secret, self._number = secret, 0
-        self._key = AESGCM(expanded(secret, b"key", 32))
-        self._start = int.from_bytes(expanded(secret, b"iv", 12))
+        self._key = AESGCM(expand_label(secret, b"key", 32))
+        self._start = int.from_bytes(expand_label(secret, b"iv", 12))
 
     def record(self, data: bytes, kind: int = DATA) -> bytes:
-        """Returns one record with that in it."""
+        """Returns one record with this data."""
         number = self._number.to_bytes(8)
         self._number += 1
-        if self._old:
+        if self._is_tls_1_2:
             sealed = self._key.encrypt(
                 self._salt + number, data, number + struct.pack("!BHH", kind, 0x0303, len(data))
             )
@@ -97,9 +97,9 @@ class Client:
         return head + self._key.encrypt(nonce, data + bytes([kind]), head)
 
     def update(self, *, answered: bool = False) -> bytes:
-        """Returns a key update record, which may ask the server for one, too."""
+        """Returns a record with a key update. If ``answered``, the server must answer with a key update."""
         messages = self.record(UPDATE_KEYS + bytes([answered]), HANDSHAKE)
-        self._use(expanded(self._secret, b"traffic upd", 48))
+        self._use(expand_label(self._secret, b"traffic upd", 48))
         return messages
 
     def hello(self) -> bytes:
@@ -108,7 +108,7 @@ class Client:
 
 
 class Records(Client):
-    """Such a client with a connection, which is ``raw``."""
+    """A `Client` with a connection, ``raw``, on which the handshake is done."""
 
     def __init__(self, sock: socket.socket, version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3) -> None:
         super().__init__(version)
@@ -118,52 +118,52 @@ class Records(Client):
             sock.sendall(self.answer(sock.recv(65536)))
 
 
-def small(records: Records, size: int) -> Iterator[bytes]:
+def small_records(records: Records, size: int) -> Iterator[bytes]:
     """Yields a request of 250 KB in records of this many bytes."""
     request = post(review(job("small", 250_000)))
     for at in range(0, len(request), size):
         yield records.record(request[at : at + size])
 
 
-def updates(records: Records) -> Iterator[bytes]:
-    """Updates of keys, one after the other, and no data."""
+def key_updates(records: Records) -> Iterator[bytes]:
+    """Yields key updates, and no data."""
     for _ in range(20_000):
         yield records.update()
 
 
-def answered_updates(records: Records) -> Iterator[bytes]:
-    """Updates of keys that the server has to answer."""
+def answered_key_updates(records: Records) -> Iterator[bytes]:
+    """Yields key updates that the server must answer."""
     for _ in range(20_000):
         yield records.update(answered=True)
 
 
-def hellos(records: Records) -> Iterator[bytes]:
-    """Beginnings of new handshakes, in TLS 1.2."""
+def renegotiations(records: Records) -> Iterator[bytes]:
+    """Yields beginnings of renegotiations, in TLS 1.2."""
     for _ in range(20_000):
         yield records.hello()
 
 
-def empty(records: Records) -> Iterator[bytes]:
-    """Yields a byte of a request at intervals, and as many records of nothing between as OpenSSL takes."""
+def empty_records(records: Records) -> Iterator[bytes]:
+    """Yields single bytes of a request, and before each byte as many empty records as OpenSSL accepts."""
     for byte in post(review(job("empty", 250_000)))[:4000]:
         yield from (records.record(b"") for _ in range(30))
         yield records.record(bytes([byte]))
 
 
-def sent(
+def send_records(
     peers: Peers,
     count: int,
-    made: Callable[[Records], Iterable[bytes]],
+    make_records: Callable[[Records], Iterable[bytes]],
     version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3,
 ) -> None:
-    """Records that are made before and sent at once, by this many connections, again and again."""
+    """Makes records and sends all of them at once, again and again, on this many connections."""
 
     def send() -> None:
         with contextlib.suppress(OSError):
             records = Records(peers.tcp(), version)
-            records.raw.sendall(b"".join(made(records)))
+            records.raw.sendall(b"".join(make_records(records)))
             while records.raw.recv(65536):
-                pass  # tickets, and what it says of the records
+                pass  # session tickets, and alerts about the records
             peers.close(records.raw)
 
     peers.together(count, send)

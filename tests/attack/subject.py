@@ -1,4 +1,4 @@
-"""The program under attack: ``serve`` as a user starts it, with certificates and a table of its own."""
+"""The program under attack: ``serve`` as a user starts it, with its own certificates and rule table."""
 
 import contextlib
 import os
@@ -22,17 +22,17 @@ START_SECONDS = 60
 STOP_SECONDS = 8
 PROBE_SECONDS = 5
 """``timeoutSeconds`` of the probes in the manifests."""
-MEASURED = "COVERAGE_"
-"""What is attacked is the program, not the program under coverage, which is slower and larger."""
+COVERAGE_PREFIX = "COVERAGE_"
+"""Prefix of the variables that the program does not get: coverage would make it slower and larger."""
 
 
 class Subject:
-    """A running server with files of its own.
+    """A running server with its own files. Use it as a context manager.
 
     Attributes:
-        directory: Holds ``tls.crt``, ``tls.key``, ``ca.crt``, ``rules.yaml`` and ``log``.
-        port: The port of the listener for the API server; ``metrics_port`` of the other one.
-        said: What the program printed so far can be read from the file ``log``.
+        directory: The folder of ``tls.crt``, ``tls.key``, ``ca.crt``, ``rules.yaml``, and the output ``log``.
+        port: The port of the listener for the API server.
+        metrics_port: The port of the listener for metrics.
     """
 
     def __init__(self, directory: Path, *options: str) -> None:
@@ -51,7 +51,7 @@ class Subject:
 
     def __enter__(self) -> Self:
         with (self.directory / "log").open("wb") as log:
-            # A terminal's question would wait for ever at this pipe, as it would in no one's terminal.
+            # If OpenSSL asked for a pass phrase, it would wait at this pipe for ever.
             self.process = subprocess.Popen(
                 self._command,
                 stdin=subprocess.PIPE,
@@ -76,7 +76,7 @@ class Subject:
         until(ready, "the program to be ready", START_SECONDS)
 
     def __exit__(self, *_: object) -> None:
-        """Asks it to end; what an attack keeps busy is killed, with the processes of its own session."""
+        """Ends the program with SIGTERM, and then kills all processes of its session."""
         self.process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(STOP_SECONDS)
@@ -87,19 +87,21 @@ class Subject:
             self.process.stdin.close()
 
     def worker_ids(self) -> list[int]:
-        """Returns the processes that serve: those that the first one started, or that one alone."""
+        """Returns the worker processes: the child processes, or the process itself if it has none."""
         return children(self.process.pid) or [self.process.pid]
 
     def probe(self, path: str) -> int:
-        """Returns the status that a probe of the kubelet is answered; 0 where it is not answered in time."""
-        return self.asked(path)[0]
+        """Returns the status of the answer to a probe of the kubelet; 0 if there is no answer in time."""
+        return self.request(path)[0]
 
-    def asked(self, path: str, seconds: float = PROBE_SECONDS, body: bytes | None = None) -> tuple[int, str]:
-        """Status and text of the answer at a path, to a body of JSON if given; 0 for none in time."""
+    def request(
+        self, path: str, seconds: float = PROBE_SECONDS, body: bytes | None = None
+    ) -> tuple[int, str]:
+        """Requests a path; returns the status and text of the answer, and status 0 if there is none."""
         url = f"https://127.0.0.1:{self.port}{path}"
-        sent = urllib.request.Request(url, body, {"Content-Type": "application/json"})
+        request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
         try:
-            with urllib.request.urlopen(sent, timeout=seconds, context=self.context) as answer:  # noqa: S310
+            with urllib.request.urlopen(request, timeout=seconds, context=self.context) as answer:  # noqa: S310
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             with error:
@@ -113,4 +115,4 @@ class Subject:
 
 
 def _environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith(MEASURED)}
+    return {name: value for name, value in os.environ.items() if not name.startswith(COVERAGE_PREFIX)}

@@ -1,4 +1,4 @@
-"""Where a request ends is judged once: of bytes that hide a second request only one answer comes back."""
+"""Tests that a second request that hides in the bytes of another request is not answered."""
 
 import pytest
 
@@ -12,7 +12,7 @@ CHUNKED = b"%x\r\n" % len(HIDDEN) + HIDDEN + b"\r\n0\r\n\r\n"
 
 
 def lengths() -> dict[str, bytes]:
-    """Values of Content-Length that a lax reader takes for another number than a strict one."""
+    """Returns values of Content-Length that a lax parser reads as another number than a strict parser."""
     values = {f"{digits} digits": SIZE.rjust(digits, b"0") for digits in (18, 19, 20, 40, 1000)}
     values |= {f"{digits} nines": b"9" * digits for digits in (7, 18, 19, 20, 40, 4000)}
     values |= {
@@ -39,7 +39,7 @@ def lengths() -> dict[str, bytes]:
 
 
 def headers() -> dict[str, bytes]:
-    """Returns further ways to give a length twice, or in a place where only some look."""
+    """Returns headers with two lengths, or with a length that only some parsers find."""
     length = b"Content-Length: " + SIZE
     return lengths() | {
         "two lengths": b"Content-Length: 0\r\n" + length,
@@ -69,7 +69,7 @@ def headers() -> dict[str, bytes]:
 
 
 def codings() -> dict[str, bytes]:
-    """Ways to write ``Transfer-Encoding: chunked`` that only some understand."""
+    """Returns forms of ``Transfer-Encoding: chunked`` that only some parsers understand."""
     values = {
         "capitals": b"CHUNKED",
         "identity": b"identity",
@@ -97,7 +97,7 @@ def codings() -> dict[str, bytes]:
 
 
 def chunks() -> dict[str, bytes]:
-    """Returns chunked bodies; no kind of chunk is read, so these are for who would go on behind the head."""
+    """Returns chunked bodies. The server reads no chunks, and must not continue after the head."""
     return {
         "plain": CHUNKED,
         "no line end behind the data": b"%x\r\n" % len(HIDDEN) + HIDDEN + b"xx0\r\n\r\n",
@@ -111,27 +111,29 @@ def chunks() -> dict[str, bytes]:
     }
 
 
-def one_at_most(subject: Subject, sent: bytes) -> None:
-    """One answer or none comes back, and it is that to the first request, which is wrong."""
+def assert_one_refusal_at_most(subject: Subject, sent: bytes) -> None:
+    """Asserts that the server sends at most one answer, which refuses the first request."""
     results = answers(subject, sent)
     assert len(results) <= 1, results
     assert all(map(refuses, results)), results
 
 
-def test_two_requests_without_tricks_get_two_answers(subject: Subject) -> None:
+def test_two_complete_requests_get_two_answers(subject: Subject) -> None:
     results = answers(subject, HIDDEN + HEAD + b"Content-Length: 2\r\n\r\n{}")
     assert [answer.status for answer in results] == [200, 400]
 
 
 @pytest.mark.parametrize("header", headers().values(), ids=headers())
-def test_a_request_that_hides_in_a_body_of_doubtful_length_is_not_answered(
+def test_a_request_that_hides_in_a_body_of_unclear_length_is_not_answered(
     subject: Subject, header: bytes
 ) -> None:
-    one_at_most(subject, HEAD + header + b"\r\nConnection: keep-alive\r\n\r\n" + hidden_behind(header))
+    assert_one_refusal_at_most(
+        subject, HEAD + header + b"\r\nConnection: keep-alive\r\n\r\n" + hidden_behind(header)
+    )
 
 
 def hidden_behind(header: bytes) -> bytes:
-    """Returns a body that holds a request for a reader by the length, and for a reader of chunks."""
+    """Returns a body that contains a request: in a chunk if the header announces chunks, else as bytes."""
     return CHUNKED if b"chunked" in header else HIDDEN
 
 
@@ -139,28 +141,30 @@ def hidden_behind(header: bytes) -> bytes:
 @pytest.mark.parametrize(
     "length", [b"", b"Content-Length: " + SIZE + b"\r\n"], ids=["alone", "with a length"]
 )
-def test_a_request_that_hides_in_a_body_of_doubtful_coding_is_not_answered(
+def test_a_request_that_hides_in_a_body_of_unclear_coding_is_not_answered(
     subject: Subject, coding: bytes, length: bytes
 ) -> None:
-    one_at_most(subject, HEAD + length + coding + b"\r\n\r\n" + CHUNKED)
+    assert_one_refusal_at_most(subject, HEAD + length + coding + b"\r\n\r\n" + CHUNKED)
 
 
 @pytest.mark.parametrize("body", chunks().values(), ids=chunks())
 def test_a_request_that_hides_among_chunks_is_not_answered(subject: Subject, body: bytes) -> None:
-    one_at_most(subject, HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + body)
+    assert_one_refusal_at_most(subject, HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + body)
 
 
-def test_what_follows_a_body_that_is_too_long_is_not_answered(subject: Subject) -> None:
-    """Protects from a reader that refuses a body and goes on with the next request in the midst of it."""
-    one_at_most(subject, HEAD + b"Content-Length: 4000000\r\n\r\n" + HIDDEN * (4_200_000 // len(HIDDEN)))
+def test_a_request_in_a_body_that_is_too_long_is_not_answered(subject: Subject) -> None:
+    """Protects from a parser that refuses a body and then reads a request in the middle of the body."""
+    assert_one_refusal_at_most(
+        subject, HEAD + b"Content-Length: 4000000\r\n\r\n" + HIDDEN * (4_200_000 // len(HIDDEN))
+    )
 
 
-def test_version_1_0_hides_no_request_among_chunks(subject: Subject) -> None:
-    """Protects from a reader that ignores chunks in HTTP/1.0 and keeps the connection."""
+def test_a_request_that_hides_among_chunks_of_http_1_0_is_not_answered(subject: Subject) -> None:
+    """Protects from a parser that ignores chunks in HTTP/1.0 and keeps the connection."""
     head = HEAD.replace(b"1.1", b"1.0") + b"Connection: keep-alive\r\nContent-Length: 5\r\n"
-    one_at_most(subject, head + b"Transfer-Encoding: chunked\r\n\r\n" + CHUNKED)
+    assert_one_refusal_at_most(subject, head + b"Transfer-Encoding: chunked\r\n\r\n" + CHUNKED)
 
 
 @pytest.mark.parametrize("end", [b"\n\n", b"\r\r", b"\n\r\n", b"\r\n\n", b"\r\n \r\n", b"\r\n\x00\r\n"])
-def test_a_head_that_ends_in_a_doubtful_way_hides_no_request(subject: Subject, end: bytes) -> None:
-    one_at_most(subject, HEAD.rstrip() + b"\r\nContent-Length: 0" + end + HIDDEN + b"\r\n\r\n")
+def test_a_request_after_an_unclear_end_of_a_head_is_not_answered(subject: Subject, end: bytes) -> None:
+    assert_one_refusal_at_most(subject, HEAD.rstrip() + b"\r\nContent-Length: 0" + end + HIDDEN + b"\r\n\r\n")

@@ -1,6 +1,6 @@
-"""Reviews near to real ones, each made from a seed and a number, and what must hold for every answer.
+"""Tests the invariants of the answers to almost valid reviews. A seed and a number determine each review.
 
-The quick tier has a few hundred; the soak has 100,000.
+The quick tier has a few hundred reviews, and the soak has 100,000.
 """
 
 import json
@@ -15,31 +15,31 @@ from tests.attack.check import BrokenError, check, work
 
 CASES, BLOCKS = 20, 12
 COUNTED = 20
-"""The work of one case in this many is counted; counting takes ten times the time."""
+"""The work is counted in each 20th case, because a counted case takes ten times as long."""
 
 
 def verdicts(seed: int, numbers: Iterable[int]) -> Counter[str]:
-    """Returns the result of the cases of these numbers; the first that fails is shown."""
+    """Returns the number of cases with each result; raises an error that shows the first case that fails."""
     result = Counter[str]()
     for number in numbers:
-        made = case(seed, number)
+        review = case(seed, number)
         try:
-            result[check(made, counted=number % COUNTED == 0)] += 1
+            result[check(review, counted=number % COUNTED == 0)] += 1
         except BrokenError as error:
-            shown = json.dumps({"object": made.obj, "request": made.request})
-            message = f"case {number} of seed {seed} ({made.kind}): {error}\n{shown}"
+            content = json.dumps({"object": review.obj, "request": review.request})
+            message = f"case {number} of seed {seed} ({review.kind}): {error}\n{content}"
             raise AssertionError(message) from error
     return result
 
 
 @pytest.mark.parametrize("block", range(BLOCKS))
-def test_what_must_hold_for_every_review_holds(seed: int, block: int) -> None:
+def test_the_invariants_hold_for_a_few_hundred_reviews(seed: int, block: int) -> None:
     assert verdicts(seed, range(block * CASES, (block + 1) * CASES))["mutated"] > CASES / 4
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("block", range(100))
-def test_what_must_hold_for_every_review_holds_for_many(seed: int, block: int) -> None:
+def test_the_invariants_hold_for_100000_reviews(seed: int, block: int) -> None:
     assert verdicts(seed, range(block * 1000, (block + 1) * 1000))["mutated"] > 250
 
 

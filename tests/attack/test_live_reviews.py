@@ -1,7 +1,7 @@
-"""Next to every attack live reviews are answered, and the program stays within its memory.
+"""Tests that live reviews are answered during every attack, and that the memory stays below its limit.
 
-In the quick tier attacks take a few turns and nothing is measured; attacks by connections are in
-``tests/serving/test_peers.py``. In the soak every attack lasts a minute and how long others wait is measured.
+In the quick tier, an attack takes a few turns, and no time is measured. Attacks by connections are in
+``tests/serving/test_peers.py``. In the soak, every attack lasts a minute, and the test measures the reviews.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ SECONDS = 60.0
 @pytest.mark.parametrize(
     "attack", [attack for attack in ATTACKS if attack.short], ids=lambda attack: attack.name
 )
-def test_live_reviews_are_answered_during_long_work(attack: Attack, subject: Subject) -> None:
+def test_live_reviews_are_answered_during_short_attacks(attack: Attack, subject: Subject) -> None:
     assert attack.short
     with (
         MemoryWatch(subject.process.pid) as memory,
@@ -44,10 +44,10 @@ def test_live_reviews_are_answered_during_long_work(attack: Attack, subject: Sub
 def test_live_reviews_are_answered_in_time_during_attacks(
     attack: Attack, record_property: Callable[[str, object], None]
 ) -> None:
-    """No live review takes longer than two seconds, see README.md for why none.
+    """Protects live reviews: none may fail or take longer than two seconds (README.md).
 
-    Time in which the server's loop could run and had no processor is not counted; without that the slowest of
-    thousands took 1.6 s next to a load of 16 on two cores.
+    This excludes the time in which the server's event loop waited for a processor. Without that time, the
+    slowest of thousands of reviews took 1.6 s, with a load of 16 on two cores.
     """
     result = measure(attack, SECONDS)
     live = result.live
@@ -57,7 +57,7 @@ def test_live_reviews_are_answered_in_time_during_attacks(
     )
     print(row)  # noqa: T201 - a row of README.md, shown by -rP
     record_property("measured", row)
-    assert live.reviews >= SECONDS  # one a second; a hundred are due
+    assert live.reviews >= SECONDS  # at least one review a second; normally there are a hundred
     assert (live.failed, live.slow, live.probes_failed) == (0, 0, 0), f"{live}\n{result.log[-3000:]}"
     assert not result.replaced, result.log[-3000:]
     assert result.peak < result.limit, f"{result.peak >> 20} of {result.limit >> 20} MiB"

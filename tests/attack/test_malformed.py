@@ -1,17 +1,17 @@
-"""Requests that are none: each is refused or cut off, and the server goes on."""
+"""Tests that malformed requests are refused or cut off, and that the server continues."""
 
 import pytest
 
 from tests.attack.peers import answers, refuses
 from tests.attack.subject import Subject
-from tests.helpers import noise
+from tests.helpers import random_bytes
 
 BODY = b"\r\nContent-Type: application/json\r\nContent-Length: 5\r\n\r\nhello"
 HOST = b"Host: localhost"
 
 
-def lines() -> dict[str, bytes]:
-    """Returns first lines that are wrong, before a head and a body that no one can take for a review."""
+def with_wrong_lines() -> dict[str, bytes]:
+    """Returns requests with a wrong first line. The head and the body after it do not form a review."""
     first = {
         "nothing": b"",
         "a word": b"POST",
@@ -48,8 +48,8 @@ def lines() -> dict[str, bytes]:
     return {f"line: {name}": line + b"\r\n" + HOST + BODY for name, line in first.items()}
 
 
-def fields() -> dict[str, bytes]:
-    """Returns header fields that are wrong; more are in `tests.attack.test_framing`."""
+def with_wrong_fields() -> dict[str, bytes]:
+    """Returns requests with a wrong header field. More are in `tests.attack.test_framing`."""
     wrong = {
         "no name": b": y",
         "a space in the name": b"X Y: z",
@@ -77,11 +77,11 @@ def fields() -> dict[str, bytes]:
     }
 
 
-def others() -> dict[str, bytes]:
-    """Returns what is not a request in other ways."""
+def otherwise_malformed() -> dict[str, bytes]:
+    """Returns other malformed requests."""
     post = b"POST /mutate HTTP/1.1\r\n" + HOST
     return {
-        "random bytes": noise(5000),
+        "random bytes": random_bytes(5000),
         "zeros": bytes(5000),
         "a long line": b"a" * 70_000,
         "empty lines only": b"\r\n" * 2000,
@@ -100,7 +100,7 @@ def others() -> dict[str, bytes]:
     }
 
 
-MALFORMED = {**lines(), **fields(), **others()}
+MALFORMED = {**with_wrong_lines(), **with_wrong_fields(), **otherwise_malformed()}
 
 
 @pytest.mark.parametrize("sent", MALFORMED.values(), ids=MALFORMED)

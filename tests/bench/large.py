@@ -1,9 +1,10 @@
-"""One large job, until all its Pods are bound: ``python -m tests.bench.large``.
+"""Measures the time until all Pods of a large job are bound: ``python -m tests.bench.large``.
 
-On a control plane of its own each time, with as many nodes as the job has workers: by a node selector only,
-without our policies; as an installation without placement has it; and by the default, one after the other and
-again. A machine of many tenants is a third faster in one minute than in another, so the selector has a turn
-before and after each of the others, which are compared with the mean of these two.
+Each turn starts a new control plane, with as many nodes as the job has workers. A turn places the job in one
+of three ways: by a node selector only, without this project's policies; by an installation without whole-job
+admission; or by the default installation. A shared machine may be a third faster in one minute than in the
+next. So a turn with the node selector runs before and after each other turn, which is compared with the mean
+of these two turns.
 """
 
 import argparse
@@ -26,15 +27,15 @@ from testbed.plane.webhook import INJECT
 from testbed.waiting import until
 
 WAYS = {"selector": "webhook", "webhook": "webhook", "whole job": "base"}
-"""How the job is placed, and the stage's policy for it."""
+"""The ways to place the job, and the stage's policy for each of them."""
 PODS = re.compile(
     r'^apiserver_request_total\{code="2.*resource="pods",.*subresource="(\w*)",verb="(P\w+)".* (\S+)$'
 )
 REVIEWS = re.compile(r'^apiserver_admission_webhook_request_total\{.*name="pods\..* (\S+)$')
 
 
-def counted(plane: ControlPlane) -> Counter[str]:
-    """Returns how often Pods were created, patched and bound, and how often the webhook got one."""
+def pod_counts(plane: ControlPlane) -> Counter[str]:
+    """Returns the numbers of creations, patches, bindings and reviews of Pods."""
     counts: Counter[str] = Counter()
     for line in plane.kubectl.api.text("/metrics").splitlines():
         if match := PODS.match(line):
@@ -45,7 +46,7 @@ def counted(plane: ControlPlane) -> Counter[str]:
 
 
 def cpu(plane: ControlPlane) -> Counter[str]:
-    """Hundredths of a second of every program, with what it has started."""
+    """Returns the CPU time of every program with its child processes, in hundredths of a second."""
     groups: Counter[str] = Counter()
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
@@ -55,7 +56,7 @@ def cpu(plane: ControlPlane) -> Counter[str]:
 
 
 def run(stage: Stage, way: str, workers: int) -> tuple[float, float]:
-    """Creates the job and follows it, by what the API server counts; seconds until all is bound, and CPU."""
+    """Creates the job, and waits for all bindings; returns the seconds, and all programs' CPU seconds."""
     plane, selector = stage.plane, {"nodeSelector": {INSTANCE_TYPE: TRN2U}}
     if way != "whole job":
         plane.kubectl.run("delete", f"{POLICY},{POLICY}Binding", "--all")
@@ -65,18 +66,19 @@ def run(stage: Stage, way: str, workers: int) -> tuple[float, float]:
     if way == "whole job":
         stage.start_program()
         plane.kubectl.wait_for(lambda obj: ACCOUNT in json.dumps(obj), "leases", "-A")
-    counts, spent, began = counted(plane), cpu(plane), time.monotonic()
+    counts, spent, began = pod_counts(plane), cpu(plane), time.monotonic()
     key, _ = stage.create(mpijob(workers, **own))
 
     def bound() -> bool:
-        now = counted(plane) - counts
+        now = pod_counts(plane) - counts
         say(f"{way}: {time.monotonic() - began:5.1f} s: {dict(now)}")
-        return now["POST binding"] > workers  # the launcher is one more
+        return now["POST binding"] > workers  # the launcher adds one binding
 
     until(bound, f"{workers} bound workers", 600, 0.5)
     seconds = time.monotonic() - began
     worker = next(pod for pod in stage.pods(key) if "worker" in pod["metadata"]["name"])
-    terms = sum(len(each) for kind in worker["spec"].get("affinity", {}).values() for each in kind.values())
+    affinity = worker["spec"].get("affinity", {})
+    terms = sum(len(kind_terms) for kind in affinity.values() for kind_terms in kind.values())
     say(f"{way}: a worker has {len(json.dumps(worker)):,} bytes and {terms} terms")
     used = cpu(plane) - spent
     say(f"{way}: hundredths of a second of CPU: {dict(used.most_common())}")
@@ -84,13 +86,13 @@ def run(stage: Stage, way: str, workers: int) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Measures, and prints the table."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.large", description=__doc__)
     parser.add_argument("--workers", type=int, default=1024)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    bare, *others = WAYS
-    turns = [bare, *(way for other in others * options.rounds for way in (other, bare))]
+    bare, *other_ways = WAYS
+    turns = [bare, *(way for other in other_ways * options.rounds for way in (other, bare))]
     samples: list[tuple[float, float]] = []
     for number, way in enumerate(turns):
         say(f"turn {number + 1} of {len(turns)}: {way}")
@@ -102,12 +104,14 @@ def main() -> None:
     say("\n| placed by | all bound, s | of the selector's | CPU, s | of the selector's |")
     say("| --- | --- | --- | --- | --- |")
     for way in WAYS:
-        at = [number for number, turn in enumerate(turns) if turn == way]
+        numbers = [number for number, turn in enumerate(turns) if turn == way]
         row = f"| {way} "
         for figures in zip(*samples, strict=True):
-            row += f"| {median(figures[one] for one in at):.1f} "
+            row += f"| {median(figures[number] for number in numbers):.1f} "
             ratios = sorted(
-                2 * figures[one] / (figures[one - 1] + figures[one + 1]) for one in at if way != bare
+                2 * figures[number] / (figures[number - 1] + figures[number + 1])
+                for number in numbers
+                if way != bare
             )
             row += f"| {median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f}) " if ratios else "| 1 "
         say(f"{row}|")

@@ -1,4 +1,4 @@
-"""The target of the certificate program in an API server in memory."""
+"""Helpers of tests that run the certificate program with an API server in memory."""
 
 import base64
 import copy
@@ -23,22 +23,22 @@ WANTED = Wanted(tuple(service_names("webhook", NAMESPACE, "cluster.local")))
 SECRET = f"{objects.secrets_path(NAMESPACE)}/tls"
 CA_SECRET = f"{objects.secrets_path(NAMESPACE)}/ca"
 PROVIDED_SECRET = f"{objects.secrets_path(NAMESPACE)}/provided"
-SETTLE = WANTED.settle + timedelta(seconds=1)  # a second more for the old one to go
+SETTLE = WANTED.settle + timedelta(seconds=1)  # certificates have times in whole seconds
 MUTATING = objects.webhook_configuration_path("mutating", "m")
 
 
 def configuration(kind: str, name: str, webhooks: int = 2, bundle: str | None = None) -> Object:
-    """Returns a webhook configuration as the manifests create it: without a caBundle."""
-    client: Object = {"service": {"name": "webhook", "namespace": NAMESPACE}}
+    """Returns a webhook configuration as the manifests create it, by default without a caBundle."""
+    client_config: Object = {"service": {"name": "webhook", "namespace": NAMESPACE}}
     if bundle is not None:
-        client["caBundle"] = bundle
+        client_config["caBundle"] = bundle
     entries = [
-        {"name": f"{kind}-{index}", "clientConfig": copy.deepcopy(client)} for index in range(webhooks)
+        {"name": f"{kind}-{index}", "clientConfig": copy.deepcopy(client_config)} for index in range(webhooks)
     ]
     return {"metadata": {"name": name}, "webhooks": entries}
 
 
-def installed() -> FakeApi:
+def create_api() -> FakeApi:
     """Returns an API server with the target's webhook configurations, and no Secrets."""
     api = FakeApi()
     for kind, name in TARGET.hooks:
@@ -54,20 +54,20 @@ def actions(outcome: PassResult) -> list[Action]:
     return [step.action for step in outcome.steps]
 
 
-def assert_whole(stored: Inputs, clock: Clock) -> None:
-    """The stored leaf has its key, and verifies by its own Secret's bundle and by every caBundle."""
+def assert_leaf_verifies(stored: Inputs, clock: Clock) -> None:
+    """Asserts that the bundle of the serving Secret and every caBundle verify the stored leaf."""
     serving = stored.serving
-    bundles = [serving.bundle, *(held for hook in stored.hooks for held in hook.bundles)]
+    bundles = [serving.bundle, *(bundle for hook in stored.hooks for bundle in hook.bundles)]
     for bundle in bundles:
         assert not why_refused(serving, bundle, clock())
 
 
-def complete(api: FakeApi, clock: Clock) -> list[Action]:
-    """Passes until nothing is left to do; each leaves what is stored whole."""
+def run_until_complete(api: FakeApi, clock: Clock) -> list[Action]:
+    """Runs passes until nothing is left to do, and returns their steps. Checks the leaf after each pass."""
     steps: list[Action] = []
     for _ in range(5):
         outcome = rotator(api, clock).run()
-        assert_whole(outcome.stored, clock)
+        assert_leaf_verifies(outcome.stored, clock)
         steps += actions(outcome)
         if outcome.last.action is Action.KEEP:
             return steps
@@ -76,22 +76,22 @@ def complete(api: FakeApi, clock: Clock) -> list[Action]:
 
 
 def files(certificate: bytes, key: bytes, ca: bytes) -> dict[str, str]:
-    """Returns a Secret's data."""
-    named = {"tls.crt": certificate, "tls.key": key, "ca.crt": ca}
-    return {name: base64.b64encode(text).decode() for name, text in named.items()}
+    """Returns the data of a Secret with these three files, in Base64."""
+    contents = {"tls.crt": certificate, "tls.key": key, "ca.crt": ca}
+    return {name: base64.b64encode(text).decode() for name, text in contents.items()}
 
 
-def ready() -> tuple[FakeApi, Clock]:
-    api, clock = installed(), Clock()
+def api_after_first_pass() -> tuple[FakeApi, Clock]:
+    api, clock = create_api(), Clock()
     rotator(api, clock).run()
     api.writes.clear()
     return api, clock
 
 
-def foreign(
+def foreign_certificate(
     signer: Pair, key: CertificateIssuerPrivateKeyTypes, *extensions: x509.ExtensionType, days: int = 9
 ) -> Pair:
-    """Returns a certificate as other programs make them, with no more than these extensions."""
+    """Returns a certificate as another program issues it, with only these extensions."""
     builder = (
         x509.CertificateBuilder()
         .subject_name(x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "foreign")]))

@@ -1,4 +1,4 @@
-"""The authority and what it issues."""
+"""Tests of the certificate authority and of the certificates that it issues."""
 
 import ipaddress
 from datetime import UTC, datetime, timedelta
@@ -34,7 +34,7 @@ def test_an_authority_signs_certificates_and_nothing_else(signer: Pair) -> None:
     assert is_signed_by(certificate, certificate)
 
 
-def test_a_serving_certificate_has_its_names_and_serves_only(signer: Pair) -> None:
+def test_a_serving_certificate_has_its_names_and_is_for_tls_servers_only(signer: Pair) -> None:
     leaf = issue(signer, NOW, DAY, [*NAMES, "127.0.0.1", "::1"]).certificate
     names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert names.get_values_for_type(x509.DNSName) == NAMES
@@ -48,14 +48,16 @@ def test_a_serving_certificate_has_its_names_and_serves_only(signer: Pair) -> No
     assert (usage.key_cert_sign, usage.digital_signature, usage.key_encipherment) == (False, True, False)
     assert not leaf.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
     assert isinstance(leaf.public_key(), ec.EllipticCurvePublicKey)
-    theirs = leaf.extensions.get_extension_for_class(x509.AuthorityKeyIdentifier).value.key_identifier
-    own = signer.certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value.digest
-    assert theirs == own
+    leaf_issuer_id = leaf.extensions.get_extension_for_class(x509.AuthorityKeyIdentifier).value.key_identifier
+    authority_id = signer.certificate.extensions.get_extension_for_class(
+        x509.SubjectKeyIdentifier
+    ).value.digest
+    assert leaf_issuer_id == authority_id
     assert is_signed_by(leaf, signer.certificate)
 
 
 @given(authority_days=st.integers(1, 4000), age=st.floats(0, 0.999), leaf_days=st.integers(1, 8000))
-def test_a_leaf_is_good_now_and_never_outlives_nor_precedes_its_authority(
+def test_a_leaf_is_valid_now_and_only_while_its_authority_is_valid(
     authority_days: int, age: float, leaf_days: int
 ) -> None:
     signer = new_authority(NOW, timedelta(days=authority_days))
@@ -67,18 +69,18 @@ def test_a_leaf_is_good_now_and_never_outlives_nor_precedes_its_authority(
     assert leaf.not_valid_after_utc <= later + timedelta(days=leaf_days)
 
 
-def test_a_name_too_long_for_a_common_name_is_still_served(signer: Pair) -> None:
-    long = f"{'a' * 60}.{'b' * 60}.svc"
-    leaf = issue(signer, NOW, DAY, [long]).certificate
+def test_a_name_that_is_too_long_for_a_common_name_is_in_the_leaf(signer: Pair) -> None:
+    long_name = f"{'a' * 60}.{'b' * 60}.svc"
+    leaf = issue(signer, NOW, DAY, [long_name]).certificate
     names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    assert names.get_values_for_type(x509.DNSName) == [long]
+    assert names.get_values_for_type(x509.DNSName) == [long_name]
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [({"names": [""]}, "no name may be empty"), ({"names": ["bücher.example"]}, "malformed")],
 )
-def test_a_leaf_that_cannot_be_issued_is_an_error_with_a_reason(
+def test_an_invalid_name_of_a_leaf_is_an_error_with_a_reason(
     signer: Pair, change: dict[str, object], message: str
 ) -> None:
     arguments = {"now": NOW, "lifetime": DAY, "names": NAMES, **change}
@@ -86,7 +88,7 @@ def test_a_leaf_that_cannot_be_issued_is_an_error_with_a_reason(
         issue(signer, **arguments)  # type: ignore[arg-type]
 
 
-def test_what_is_no_pair_is_refused_with_a_reason(signer: Pair) -> None:
+def test_an_unreadable_pair_or_a_wrong_key_is_refused_with_a_reason(signer: Pair) -> None:
     other = new_authority(NOW, YEAR)
     for certificate, key, message in [
         (b"", signer.key_pem(), "cannot be read"),
@@ -97,7 +99,7 @@ def test_what_is_no_pair_is_refused_with_a_reason(signer: Pair) -> None:
             load(certificate, key)
 
 
-def test_a_verifying_client_accepts_the_names_it_was_issued_for_and_no_other(signer: Pair) -> None:
+def test_a_client_accepts_a_leaf_only_for_the_names_in_the_leaf(signer: Pair) -> None:
     leaf = issue(signer, NOW, DAY, [*NAMES, "127.0.0.1"]).certificate
     client = PolicyBuilder().store(Store([signer.certificate])).time(NOW)
     for name in (x509.DNSName(NAMES[0]), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))):

@@ -1,4 +1,4 @@
-"""What is decided, as a table: what is stored, what is wanted, the time; the step and its whole reason."""
+"""Tests of `decide`, as a table of cases: the inputs, and the next step with the exact text of its reason."""
 
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -24,10 +24,10 @@ CA_DUE = CA * 2 / 3
 
 @cache
 def ca(name: str) -> Pair:
-    """Returns a pair; most begin at NOW, ``dead`` has ended, ``leaf`` is not an authority."""
+    """Returns an authority that was created at NOW. ``expired`` has expired; ``leaf`` is not an authority."""
     if name == "leaf":
         return leaf("old")
-    return new_authority(NOW - 10 * DAY, 5 * DAY) if name == "dead" else new_authority(NOW, CA)
+    return new_authority(NOW - 10 * DAY, 5 * DAY) if name == "expired" else new_authority(NOW, CA)
 
 
 @cache
@@ -36,8 +36,8 @@ def leaf(signer: str, after: timedelta = timedelta(0), names: tuple[str, ...] = 
 
 
 @dataclass(frozen=True)
-class Given:
-    """A state in a few words; the defaults are a cluster where all is well."""
+class State:
+    """The inputs of a decision in short form. With the defaults, there is nothing to do."""
 
     signer: str | None = "old"
     bundle: tuple[str, ...] = ("old",)
@@ -51,8 +51,8 @@ class Given:
     replicas: dict[str, x509.Certificate] | None = None
     provided: Pair | None = None
 
-    def case(self) -> Inputs:
-        """Returns the state in full."""
+    def inputs(self) -> Inputs:
+        """Returns the inputs of the decision."""
         bundle = frozenset(ca(name).certificate for name in self.bundle)
         published = bundle if self.published is None else certificates(self.published)
         hooks = self.hooks if self.hooks is not None else (self.bundle, self.bundle)
@@ -65,11 +65,11 @@ class Given:
             PairSecret("ca", {}, signer, ABSENT, bundle, noted_time),
             PairSecret("tls", {}, self.leaf, ABSENT, published),
             PairSecret(
-                "provided", {} if self.provided else None, self.provided, ABSENT, certificates(("theirs",))
+                "provided", {} if self.provided else None, self.provided, ABSENT, certificates(("external",))
             ),
             tuple(
-                Hook(("mutating", "validating")[i % 2], f"h{i}", {}, (certificates(held),))
-                for i, held in enumerate(hooks)
+                Hook(("mutating", "validating")[i % 2], f"h{i}", {}, (certificates(names),))
+                for i, names in enumerate(hooks)
             ),
             self.wanted,
             NOW + self.after,
@@ -85,237 +85,293 @@ def certificates(names: tuple[str, ...]) -> frozenset[x509.Certificate]:
     return frozenset(ca(name).certificate for name in names)
 
 
-def both(**change: object) -> Given:
-    """Returns inputs during a replacement: the new authority signs, the leaf is the old one's."""
-    made = Given(signer="new", bundle=("new", "old"), trusted=DAY, after=DAY)
-    return replace(made, **change)  # type: ignore[arg-type]
+def replacement(**change: object) -> State:
+    """Returns a state during a replacement: the new authority signs; the old authority signed the leaf."""
+    state = State(signer="new", bundle=("new", "old"), trusted=DAY, after=DAY)
+    return replace(state, **change)  # type: ignore[arg-type]
 
 
-def taking(**change: object) -> Given:
-    """Returns a certificate is provided, and its authority trusted since a day after its making."""
-    made = Given(bundle=("theirs", "old"), trusted=DAY, after=DAY, provided=THEIRS)
-    return replace(made, **change)  # type: ignore[arg-type]
+def takeover(**change: object) -> State:
+    """Returns a state in which a provided certificate is not yet served, but its authority is trusted."""
+    state = State(bundle=("external", "old"), trusted=DAY, after=DAY, provided=PROVIDED)
+    return replace(state, **change)  # type: ignore[arg-type]
 
 
-def served(**change: object) -> Given:
-    """Returns the provided certificate is served, and its authority alone is trusted."""
-    made = Given(bundle=("theirs",), trusted=DAY, after=2 * DAY, provided=THEIRS, leaf=THEIRS)
-    return replace(made, **change)  # type: ignore[arg-type]
+def provided_served(**change: object) -> State:
+    """Returns a state in which the provided certificate is served, and only its authority is trusted."""
+    state = State(bundle=("external",), trusted=DAY, after=2 * DAY, provided=PROVIDED, leaf=PROVIDED)
+    return replace(state, **change)  # type: ignore[arg-type]
 
 
-THEIRS, NEXT = leaf("theirs"), leaf("theirs", DAY)
-SHORT = leaf("theirs", names=(f"*.{WANTED.names[0].partition('.')[2]}",))
-MOVED = leaf("new", DAY)  # the leaf of the new authority, a day later
-OURS = leaf("old").certificate
+PROVIDED, NEXT_PROVIDED = leaf("external"), leaf("external", DAY)
+WILDCARD = leaf("external", names=(f"*.{WANTED.names[0].partition('.')[2]}",))
+NEW_LEAF = leaf("new", DAY)  # issued by the new authority, one day after NOW
+OLD_LEAF = leaf("old").certificate
 RECEIVED = DAY + SETTLE + SECOND
 BUNDLE, TRUST, PUBLISH, NEW_AUTHORITY = Action.BUNDLE, Action.TRUST, Action.PUBLISH, Action.NEW_AUTHORITY
 NOTE, FORGET, ISSUE, TAKE = Action.NOTE, Action.FORGET, Action.ISSUE, Action.TAKE
 KEEP, WAIT = Action.KEEP, Action.WAIT
 
-WELL = messages.NOTHING_TO_DO
-ABSENT_LEAF = "no leaf to serve: the Secret does not exist"
-LACKS = messages.BUNDLE_LACKS_CA
-PAST = messages.BUNDLE_HAS_INVALID_CA
-NOTED = messages.IN_EVERY_BUNDLE
-LEARNING = messages.NOT_TRUSTED_YET
+NO_STEP = messages.NOTHING_TO_DO
+NO_LEAF = "no leaf to serve: the Secret does not exist"
+LACKS_CA = messages.BUNDLE_LACKS_CA
+HAS_INVALID_CA = messages.BUNDLE_HAS_INVALID_CA
+IN_EVERY_BUNDLE = messages.IN_EVERY_BUNDLE
+NOT_TRUSTED_YET = messages.NOT_TRUSTED_YET
 TRUSTED = messages.TRUSTED
-RECEIVING = messages.PODS_RECEIVE_LEAF
-SERVED = messages.EVERY_REPLICA
-BEGUN = stamp(NOW - BACKDATE)
-OVER = f"the authority is only valid from {BEGUN} to {stamp(NOW + CA)}"
+PODS_RECEIVE_LEAF = messages.PODS_RECEIVE_LEAF
+EVERY_REPLICA = messages.EVERY_REPLICA
+BEGIN = stamp(NOW - BACKDATE)
+CA_NOT_VALID = f"the authority is only valid from {BEGIN} to {stamp(NOW + CA)}"
 
 
-def wanted_in(*names: str) -> str:
+def stale_in(*names: str) -> str:
     return f"the caBundle is stale in {', '.join(names)}"
 
 
-def behind(*places: str) -> str:
+def still_served_by(*places: str) -> str:
     return f"the old authority stays trusted: its leaf is still served by {', '.join(places)}"
 
 
 CASES = [
-    # All is well.
-    (messages.NOTHING_TO_DO, Given(), KEEP, WELL),
-    ("just before the leaf is due", Given(after=LEAF_DUE - SECOND), KEEP, WELL),
-    ("no webhook configurations", Given(hooks=()), KEEP, WELL),
+    # There is nothing to do.
+    ("the defaults", State(), KEEP, NO_STEP),
+    ("just before the leaf's renewal time", State(after=LEAF_DUE - SECOND), KEEP, NO_STEP),
+    ("no webhook configurations", State(hooks=()), KEEP, NO_STEP),
     # The authority.
     (
         "no authority",
-        Given(signer=None, bundle=()),
+        State(signer=None, bundle=()),
         NEW_AUTHORITY,
         "no authority can sign: the Secret does not exist",
     ),
+    ("the authority is not a CA", State(signer="leaf", bundle=("old",)), NEW_AUTHORITY, messages.NOT_A_CA),
+    ("the authority has expired", State(after=CA), NEW_AUTHORITY, CA_NOT_VALID),
+    ("the authority is not valid yet", State(after=-DAY), NEW_AUTHORITY, CA_NOT_VALID),
     (
-        "an authority that may not sign",
-        Given(signer="leaf", bundle=("old",)),
-        NEW_AUTHORITY,
-        messages.NOT_A_CA,
+        "just before the authority's renewal time",
+        State(after=CA_DUE - SECOND, leaf=leaf("old", CA_DUE - DAY)),
+        KEEP,
+        NO_STEP,
     ),
-    ("an authority that is over", Given(after=CA), NEW_AUTHORITY, OVER),
-    ("one that has not begun", Given(after=-DAY), NEW_AUTHORITY, OVER),
-    ("just before it is due", Given(after=CA_DUE - SECOND, leaf=leaf("old", CA_DUE - DAY)), KEEP, WELL),
     (
-        "its renewal time reached",
-        Given(after=CA_DUE),
+        "the authority's renewal time",
+        State(after=CA_DUE),
         NEW_AUTHORITY,
         f"the authority reached its renewal time at {stamp(NOW + CA_DUE)}",
     ),
-    ("asked for", Given(forced_certificates=ca("old")), NEW_AUTHORITY, messages.NEW_CA_REQUESTED),
-    ("asked for, and done already", Given(forced_certificates=ca("new")), KEEP, WELL),
-    ("a bundle without the signer", Given(bundle=(), hooks=()), BUNDLE, LACKS),
-    ("a bundle with one that is over", Given(bundle=("old", "dead")), BUNDLE, PAST),
-    ("a bundle with one that may not sign", Given(bundle=("old", "leaf")), BUNDLE, PAST),
-    # The caBundles and ca.crt.
-    ("a caBundle is empty", Given(hooks=(("old",), ())), TRUST, wanted_in("validating h1")),
-    ("a caBundle of another", Given(hooks=(("new",), ("old",))), TRUST, wanted_in("mutating h0")),
-    ("every caBundle is empty", Given(hooks=((), ())), TRUST, wanted_in("mutating h0", "validating h1")),
-    ("a caBundle too many", Given(hooks=(("new", "old"),)), TRUST, wanted_in("mutating h0")),
-    ("ca.crt differs", Given(published=("new",)), PUBLISH, messages.NOT_PUBLISHED),
-    ("caBundles come before a leaf", Given(hooks=((),), leaf=None), TRUST, wanted_in("mutating h0")),
-    ("a leaf brings ca.crt with it", Given(published=(), leaf=None), ISSUE, ABSENT_LEAF),
-    # The leaf.
-    ("no leaf", Given(leaf=None), ISSUE, ABSENT_LEAF),
     (
-        "the leaf's renewal time reached",
-        Given(after=LEAF_DUE),
+        "a new authority is requested",
+        State(forced_certificates=ca("old")),
+        NEW_AUTHORITY,
+        messages.NEW_CA_REQUESTED,
+    ),
+    ("a requested authority is stored already", State(forced_certificates=ca("new")), KEEP, NO_STEP),
+    ("a bundle without the signer", State(bundle=(), hooks=()), BUNDLE, LACKS_CA),
+    ("a bundle with an expired authority", State(bundle=("old", "expired")), BUNDLE, HAS_INVALID_CA),
+    ("a bundle with a certificate that is not a CA", State(bundle=("old", "leaf")), BUNDLE, HAS_INVALID_CA),
+    # The caBundles and ca.crt.
+    ("a caBundle is empty", State(hooks=(("old",), ())), TRUST, stale_in("validating h1")),
+    ("a caBundle with another authority", State(hooks=(("new",), ("old",))), TRUST, stale_in("mutating h0")),
+    ("every caBundle is empty", State(hooks=((), ())), TRUST, stale_in("mutating h0", "validating h1")),
+    (
+        "a caBundle with one authority too many",
+        State(hooks=(("new", "old"),)),
+        TRUST,
+        stale_in("mutating h0"),
+    ),
+    ("ca.crt of the serving Secret differs", State(published=("new",)), PUBLISH, messages.NOT_PUBLISHED),
+    (
+        "a caBundle is empty, and there is no leaf",
+        State(hooks=((),), leaf=None),
+        TRUST,
+        stale_in("mutating h0"),
+    ),
+    ("ca.crt is empty, and there is no leaf", State(published=(), leaf=None), ISSUE, NO_LEAF),
+    # The leaf.
+    ("no leaf", State(leaf=None), ISSUE, NO_LEAF),
+    (
+        "the leaf's renewal time",
+        State(after=LEAF_DUE),
         ISSUE,
         f"the leaf reached its renewal time at {stamp(NOW + LEAF_DUE)}",
     ),
     (
-        "a leaf that is over",
-        Given(after=LEAF),
+        "an expired leaf",
+        State(after=LEAF),
         ISSUE,
-        f"no leaf to serve: it is only valid from {BEGUN} to {stamp(NOW + LEAF)}",
+        f"no leaf to serve: it is only valid from {BEGIN} to {stamp(NOW + LEAF)}",
     ),
     (
         "a leaf that is not trusted",
-        Given(leaf=leaf("new")),
+        State(leaf=leaf("new")),
         ISSUE,
         "no leaf to serve: no trusted authority signed it",
     ),
     (
-        "a leaf without two names",
-        Given(leaf=leaf("old", names=WANTED.names[2:])),
+        "a leaf that lacks two names",
+        State(leaf=leaf("old", names=WANTED.names[2:])),
         ISSUE,
         f"the leaf lacks the name {', '.join(WANTED.names[:2])}",
     ),
-    ("a name more does no harm", Given(leaf=leaf("old", names=(*WANTED.names, "more"))), KEEP, WELL),
+    ("a leaf with an additional name", State(leaf=leaf("old", names=(*WANTED.names, "more"))), KEEP, NO_STEP),
     (
-        "an address is wanted",
-        Given(wanted=replace(WANTED, names=(*WANTED.names, "127.0.0.1"))),
+        "a leaf that lacks an IP address",
+        State(wanted=replace(WANTED, names=(*WANTED.names, "127.0.0.1"))),
         ISSUE,
         "the leaf lacks the name 127.0.0.1",
     ),
-    ("a leaf asked for", Given(forced_certificates=leaf("old")), ISSUE, messages.NEW_LEAF_REQUESTED),
-    ("a leaf asked for, and made already", Given(forced_certificates=leaf("new")), KEEP, WELL),
+    ("a new leaf is requested", State(forced_certificates=leaf("old")), ISSUE, messages.NEW_LEAF_REQUESTED),
+    ("a requested leaf is stored already", State(forced_certificates=leaf("new")), KEEP, NO_STEP),
     # A new authority next to the old one.
-    ("not in every caBundle", both(trusted=None, hooks=(("old",),)), TRUST, wanted_in("mutating h0")),
-    ("in every caBundle, not noted", both(trusted=None), NOTE, NOTED),
     (
-        "lost from a caBundle again",
-        both(hooks=(("old",),)),
-        FORGET,
-        messages.TRUST_LOST,
+        "a caBundle lacks the new authority",
+        replacement(trusted=None, hooks=(("old",),)),
+        TRUST,
+        stale_in("mutating h0"),
     ),
-    ("API servers are learning", both(after=DAY + SETTLE - SECOND), WAIT, LEARNING),
-    ("API servers have learnt", both(after=DAY + SETTLE), ISSUE, TRUSTED),
-    ("a due leaf waits for that", both(trusted=LEAF_DUE, after=LEAF_DUE), WAIT, LEARNING),
-    ("a forced leaf waits for that", both(forced_certificates=leaf("old")), WAIT, LEARNING),
+    ("the new authority is in all caBundles", replacement(trusted=None), NOTE, IN_EVERY_BUNDLE),
+    ("a caBundle has lost the new authority", replacement(hooks=(("old",),)), FORGET, messages.TRUST_LOST),
+    ("just before the settling time ends", replacement(after=DAY + SETTLE - SECOND), WAIT, NOT_TRUSTED_YET),
+    ("the settling time has ended", replacement(after=DAY + SETTLE), ISSUE, TRUSTED),
     (
-        "a leaf that ends first does not",
-        both(trusted=LEAF - SETTLE / 2, after=LEAF - SETTLE / 2),
+        "the leaf's renewal time in the settling time",
+        replacement(trusted=LEAF_DUE, after=LEAF_DUE),
+        WAIT,
+        NOT_TRUSTED_YET,
+    ),
+    (
+        "a leaf is requested in the settling time",
+        replacement(forced_certificates=leaf("old")),
+        WAIT,
+        NOT_TRUSTED_YET,
+    ),
+    (
+        "the leaf ends before the settling time",
+        replacement(trusted=LEAF - SETTLE / 2, after=LEAF - SETTLE / 2),
         ISSUE,
         f"the leaf ends at {stamp(NOW + LEAF)}, before the settling time ends",
     ),
-    ("a lost leaf does not", both(leaf=None), ISSUE, ABSENT_LEAF),
+    ("no leaf in the settling time", replacement(leaf=None), ISSUE, NO_LEAF),
     (
-        "a newer one is asked for",
-        both(forced_certificates=ca("new")),
+        "a still newer authority is requested",
+        replacement(forced_certificates=ca("new")),
         NEW_AUTHORITY,
         messages.NEW_CA_REQUESTED,
     ),
-    # The leaf is the new authority's.
-    ("pods are receiving it", both(leaf=MOVED, after=DAY + SETTLE), WAIT, RECEIVING),
-    ("pods have received it", both(leaf=MOVED, after=RECEIVED), BUNDLE, SERVED),
+    # The new authority signed the stored leaf.
     (
-        "two have not",
-        both(leaf=MOVED, after=RECEIVED, replicas={"c": OURS, "b": OURS, "a": MOVED.certificate}),
+        "pods are receiving the new leaf",
+        replacement(leaf=NEW_LEAF, after=DAY + SETTLE),
         WAIT,
-        behind("b", "c"),
+        PODS_RECEIVE_LEAF,
+    ),
+    ("pods have received the new leaf", replacement(leaf=NEW_LEAF, after=RECEIVED), BUNDLE, EVERY_REPLICA),
+    (
+        "two replicas serve the old leaf",
+        replacement(
+            leaf=NEW_LEAF, after=RECEIVED, replicas={"c": OLD_LEAF, "b": OLD_LEAF, "a": NEW_LEAF.certificate}
+        ),
+        WAIT,
+        still_served_by("b", "c"),
     ),
     (
-        "all replicas have",
-        both(leaf=MOVED, after=RECEIVED, replicas={"a": MOVED.certificate}),
+        "all replicas serve the new leaf",
+        replacement(leaf=NEW_LEAF, after=RECEIVED, replicas={"a": NEW_LEAF.certificate}),
         BUNDLE,
-        SERVED,
+        EVERY_REPLICA,
     ),
-    ("a caBundle without the old one", both(leaf=MOVED, hooks=(("new",),)), TRUST, wanted_in("mutating h0")),
+    (
+        "a caBundle lacks the old authority",
+        replacement(leaf=NEW_LEAF, hooks=(("new",),)),
+        TRUST,
+        stale_in("mutating h0"),
+    ),
     # A certificate is provided.
-    ("its authority is not trusted", Given(provided=THEIRS), BUNDLE, LACKS),
-    ("it is in no caBundle yet", taking(hooks=(("old",),), trusted=None), TRUST, wanted_in("mutating h0")),
-    ("it is in every caBundle, not noted", taking(trusted=None), NOTE, NOTED),
-    ("API servers learn of it", taking(after=DAY + SETTLE - SECOND), WAIT, LEARNING),
-    ("API servers know it", taking(after=DAY + SETTLE), TAKE, TRUSTED),
-    ("nothing else is there to serve", taking(leaf=None), TAKE, ABSENT_LEAF),
-    ("pods receive it", taking(leaf=THEIRS, after=SETTLE), WAIT, RECEIVING),
-    ("pods have it", taking(leaf=THEIRS), BUNDLE, SERVED),
-    ("a pod serves the leaf of before", taking(leaf=THEIRS, replicas={"a": OURS}), WAIT, behind("a")),
-    ("it is served", served(), KEEP, WELL),
-    ("it is served for longer than its own would be", served(after=LEAF_DUE), KEEP, WELL),
-    ("it lacks names that are not used", served(provided=SHORT, leaf=SHORT), KEEP, WELL),
-    ("it is replaced by one of the same authority", served(provided=NEXT), TAKE, TRUSTED),
-    ("it was taken away", served(provided=None), BUNDLE, LACKS),
-    ("its end is near", served(after=LEAF - 12 * SETTLE), BUNDLE, LACKS),
-    # A provided certificate that cannot be served counts as none; test_checks has the reasons.
-    ("it has ended", Given(provided=THEIRS, after=LEAF, leaf=leaf("old", LEAF - DAY)), KEEP, WELL),
+    ("provided: its authority is not trusted", State(provided=PROVIDED), BUNDLE, LACKS_CA),
+    (
+        "provided: a caBundle lacks its authority",
+        takeover(hooks=(("old",),), trusted=None),
+        TRUST,
+        stale_in("mutating h0"),
+    ),
+    ("provided: its authority is in all caBundles", takeover(trusted=None), NOTE, IN_EVERY_BUNDLE),
+    ("provided: before the settling time ends", takeover(after=DAY + SETTLE - SECOND), WAIT, NOT_TRUSTED_YET),
+    ("provided: the settling time has ended", takeover(after=DAY + SETTLE), TAKE, TRUSTED),
+    ("provided: there is no other leaf", takeover(leaf=None), TAKE, NO_LEAF),
+    ("provided: pods are receiving it", takeover(leaf=PROVIDED, after=SETTLE), WAIT, PODS_RECEIVE_LEAF),
+    ("provided: pods have received it", takeover(leaf=PROVIDED), BUNDLE, EVERY_REPLICA),
+    (
+        "provided: a replica serves the old leaf",
+        takeover(leaf=PROVIDED, replicas={"a": OLD_LEAF}),
+        WAIT,
+        still_served_by("a"),
+    ),
+    ("provided: it is served", provided_served(), KEEP, NO_STEP),
+    ("provided: the renewal time of a leaf", provided_served(after=LEAF_DUE), KEEP, NO_STEP),
+    ("provided: it lacks unused names", provided_served(provided=WILDCARD, leaf=WILDCARD), KEEP, NO_STEP),
+    ("provided: a new leaf of the same authority", provided_served(provided=NEXT_PROVIDED), TAKE, TRUSTED),
+    ("provided: its Secret is deleted", provided_served(provided=None), BUNDLE, LACKS_CA),
+    ("provided: it ends soon", provided_served(after=LEAF - 12 * SETTLE), BUNDLE, LACKS_CA),
+    # A provided certificate that cannot be served is ignored. test_checks.py has the reasons.
+    (
+        "provided: it has expired",
+        State(provided=PROVIDED, after=LEAF, leaf=leaf("old", LEAF - DAY)),
+        KEEP,
+        NO_STEP,
+    ),
 ]
 
-BREAKS = {
-    *("no authority", "an authority that may not sign", "an authority that is over"),
-    *("one that has not begun", "a bundle without the signer", "a caBundle is empty"),
-    *("a caBundle of another", "every caBundle is empty", "caBundles come before a leaf"),
-    *("a leaf brings ca.crt with it", "no leaf", "a leaf that is over", "a leaf that is not trusted"),
-    *("a leaf without two names", "an address is wanted", "a lost leaf does not"),
-    "nothing else is there to serve",
+CALLS_FAIL = {
+    *("no authority", "the authority is not a CA", "the authority has expired"),
+    *("the authority is not valid yet", "a bundle without the signer", "a caBundle is empty"),
+    *(
+        "a caBundle with another authority",
+        "every caBundle is empty",
+        "a caBundle is empty, and there is no leaf",
+    ),
+    *("ca.crt is empty, and there is no leaf", "no leaf", "an expired leaf", "a leaf that is not trusted"),
+    *("a leaf that lacks two names", "a leaf that lacks an IP address", "no leaf in the settling time"),
+    "provided: there is no other leaf",
 }
-"""In which cases calls fail until the step is done; in all others it is done in time."""
+"""The cases in which calls of the API server fail, or may fail, until the step is done."""
 
 
-@pytest.mark.parametrize(("name", "given", "action", "why"), CASES, ids=[case[0] for case in CASES])
-def test_the_step_its_reason_in_a_sentence_and_whether_calls_fail_meanwhile(
-    name: str, given: Given, action: Action, why: str
+@pytest.mark.parametrize(("name", "state", "action", "why"), CASES, ids=[case[0] for case in CASES])
+def test_decide_returns_the_step_its_reason_and_whether_calls_fail(
+    name: str, state: State, action: Action, why: str
 ) -> None:
-    decision = decide(given.case())
+    decision = decide(state.inputs())
     assert (decision.action, decision.why) == (action, why)
-    assert decision.calls_fail == (name in BREAKS)
+    assert decision.calls_fail == (name in CALLS_FAIL)
 
 
-def test_every_step_is_in_the_table() -> None:
+def test_every_action_has_a_case() -> None:
     assert {case[2] for case in CASES} == set(Action)
-    assert {case[0] for case in CASES} >= BREAKS
+    assert {case[0] for case in CASES} >= CALLS_FAIL
 
 
-def test_a_new_authority_joins_those_that_are_trusted_and_good() -> None:
-    decision = decide(both(bundle=("new", "old", "dead"), forced_certificates=ca("new")).case())
+def test_valid_trusted_authorities_stay_trusted_next_to_a_new_authority() -> None:
+    decision = decide(replacement(bundle=("new", "old", "expired"), forced_certificates=ca("new")).inputs())
     assert decision.bundle == certificates(("new", "old"))
 
 
-def test_without_an_authority_all_trusted_ones_stay_trusted() -> None:
-    given = Given(signer=None, bundle=(), published=("old",), hooks=(("new",), ("dead",), ()))
-    assert decide(given.case()).bundle == certificates(("old", "new"))
+def test_valid_trusted_authorities_stay_trusted_if_the_signing_authority_is_lost() -> None:
+    state = State(signer=None, bundle=(), published=("old",), hooks=(("new",), ("expired",), ()))
+    assert decide(state.inputs()).bundle == certificates(("old", "new"))
 
 
-def test_the_retired_authority_leaves_the_bundle() -> None:
-    assert decide(both(leaf=MOVED, after=2 * DAY).case()).bundle == certificates(("new",))
+def test_the_old_authority_is_removed_from_the_bundle() -> None:
+    assert decide(replacement(leaf=NEW_LEAF, after=2 * DAY).inputs()).bundle == certificates(("new",))
 
 
-def test_keep_and_wait_have_the_time_of_the_next_step() -> None:
-    assert decide(Given().case()).until == NOW + LEAF_DUE
-    assert decide(both().case()).until == NOW + DAY + SETTLE
-    assert decide(both(leaf=MOVED).case()).until == NOW + RECEIVED
+def test_keep_and_wait_include_the_time_of_the_next_decision() -> None:
+    assert decide(State().inputs()).until == NOW + LEAF_DUE
+    assert decide(replacement().inputs()).until == NOW + DAY + SETTLE
+    assert decide(replacement(leaf=NEW_LEAF).inputs()).until == NOW + RECEIVED
 
 
-def test_life_is_counted_from_when_a_certificate_was_made() -> None:
+def test_a_lifetime_begins_with_the_creation_of_the_certificate() -> None:
     short = issue(ca("old"), NOW, 30 * SECOND, WANTED.names).certificate
     assert short.not_valid_before_utc == NOW - BACKDATE
     assert renewal_time(short) == NOW + 20 * SECOND
@@ -328,6 +384,8 @@ def test_life_is_counted_from_when_a_certificate_was_made() -> None:
         ({"settle": LEAF / 11}, "shorter than twelve settling times"),
     ],
 )
-def test_lifetimes_in_which_no_rotation_fits_are_refused(change: dict[str, timedelta], message: str) -> None:
+def test_lifetimes_that_leave_no_time_for_a_rotation_are_refused(
+    change: dict[str, timedelta], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         replace(WANTED, **change)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""``python -m certs dev``."""
+"""Tests of ``python -m certs dev``, which creates a certificate for development."""
 
 import ssl
 import stat
@@ -18,7 +18,7 @@ def contents(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in directory.iterdir()}
 
 
-def test_files_are_made_when_missing_with_a_key_that_only_its_owner_reads(tmp_path: Path) -> None:
+def test_missing_files_are_created_with_a_key_that_only_its_owner_can_read(tmp_path: Path) -> None:
     directory = tmp_path / "new" / "dev"
     assert make(directory, DEFAULT_HOSTS, NOW) == NOW + LIFETIME
     assert set(contents(directory)) == {"ca.crt", "tls.crt", "tls.key"}
@@ -35,28 +35,28 @@ def test_existing_files_are_replaced(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "tls.key").stat().st_mode) == 0o600
 
 
-def test_no_key_is_written_through_a_link_that_comes_meanwhile(
+def test_no_key_is_written_through_a_symlink_that_appears_after_the_check(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a folder that others may write to."""
-    theirs = tmp_path / "theirs"
-    theirs.write_bytes(b"")
-    monkeypatch.setattr(Path, "unlink", lambda path, **_: path.symlink_to(theirs))
+    """Protects users whose folder is writable by other users, who could redirect the key."""
+    other_file = tmp_path / "other"
+    other_file.write_bytes(b"")
+    monkeypatch.setattr(Path, "unlink", lambda path, **_: path.symlink_to(other_file))
     with pytest.raises(FileExistsError):
         make(tmp_path / "dev", DEFAULT_HOSTS, NOW)
-    assert not theirs.read_bytes()
+    assert not other_file.read_bytes()
 
 
 def test_the_command_prints_its_result(tmp_path: Path) -> None:
-    done = CliRunner().invoke(main, ["dev", "--dir", str(tmp_path / "dev"), "--host", "name.example"])
-    assert done.output.startswith(f"made {tmp_path}/dev/tls.crt; valid until ")
+    result = CliRunner().invoke(main, ["dev", "--dir", str(tmp_path / "dev"), "--host", "name.example"])
+    assert result.output.startswith(f"made {tmp_path}/dev/tls.crt; valid until ")
 
 
-def test_the_command_fails_with_a_sentence(tmp_path: Path) -> None:
-    failed = CliRunner().invoke(main, ["dev", "--dir", str(tmp_path), "--host", "bücher.example"])
-    assert failed.exit_code == 1
-    assert failed.output.startswith("Error: a name of the certificate is malformed")
+def test_the_command_fails_with_a_reason(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["dev", "--dir", str(tmp_path), "--host", "bücher.example"])
+    assert result.exit_code == 1
+    assert result.output.startswith("Error: a name of the certificate is malformed")
     (tmp_path / "file").write_bytes(b"")
-    failed = CliRunner().invoke(main, ["dev", "--dir", str(tmp_path / "file" / "dev")])
-    assert failed.exit_code == 1
-    assert "Not a directory" in failed.output
+    result = CliRunner().invoke(main, ["dev", "--dir", str(tmp_path / "file" / "dev")])
+    assert result.exit_code == 1
+    assert "Not a directory" in result.output

@@ -1,4 +1,4 @@
-"""Years of simulated time: with any events, every API server can always verify every replica."""
+"""Tests that every API server can verify every replica at any time, in years of simulated time."""
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -22,8 +22,8 @@ from tests.certs.fake import (
     WANTED,
     Clock,
     FakeApi,
+    create_api,
     files,
-    installed,
     rotator,
 )
 
@@ -33,66 +33,66 @@ TINY = timedelta(microseconds=1)
 
 @dataclass
 class World:
-    """A cluster where every change reaches API servers and replicas at any time within the settling time."""
+    """A cluster where a change reaches each API server and replica at any time within the settling time."""
 
     wanted: Wanted
-    api: FakeApi = field(default_factory=installed)
+    api: FakeApi = field(default_factory=create_api)
     clock: Clock = field(default_factory=Clock)
-    past: list[tuple[datetime, Pair | None, tuple[Bundle, ...]]] = field(default_factory=list)
-    others: list[Pair] = field(default_factory=list)
+    history: list[tuple[datetime, Pair | None, tuple[Bundle, ...]]] = field(default_factory=list)
+    other_authorities: list[Pair] = field(default_factory=list)
 
-    def look(self) -> None:
-        """Stores what is stored; a replica keeps the files of a Secret that is deleted."""
+    def record_state(self) -> None:
+        """Adds the stored leaf and caBundles to the history. Replicas keep the files of a deleted Secret."""
         pair = read_secret("tls", self.api.objects.get(SECRET), STORED_AT).pair
-        if not pair and self.past:
-            pair = self.past[-1][1]
+        if not pair and self.history:
+            pair = self.history[-1][1]
         hooks = [
             read_hook(kind, name, self.api.objects[objects.webhook_configuration_path(kind, name)])
             for kind, name in TARGET.hooks
         ]
-        bundles = tuple(held for hook in hooks for held in hook.bundles)
-        if not self.past or self.past[-1][1:] != (pair, bundles):
-            self.past.append((self.clock(), pair, bundles))
+        bundles = tuple(bundle for hook in hooks for bundle in hook.bundles)
+        if not self.history or self.history[-1][1:] != (pair, bundles):
+            self.history.append((self.clock(), pair, bundles))
 
     def check(self) -> None:
-        """No replica's leaf, the oldest that may be mounted included, fails any API server's bundle."""
+        """Asserts that each caBundle of the last settling time verifies each leaf of this time."""
         since = self.clock() - self.wanted.settle + TINY
-        # What was stored at `since`, and everything later.
-        start = max((i for i, (at, *_) in enumerate(self.past) if at <= since), default=0)
-        recent = self.past[start:]
-        self.past = recent
+        # The state at `since`, and all later states.
+        start = max((i for i, (at, *_) in enumerate(self.history) if at <= since), default=0)
+        recent = self.history[start:]
+        self.history = recent
         for pair in {entry[1] for entry in recent}:
             served = PairSecret("tls", {}, pair, "no leaf", frozenset())
-            for bundle in {held for entry in recent for held in entry[2]}:
+            for bundle in {bundle for entry in recent for bundle in entry[2]}:
                 assert not why_refused(served, bundle, self.clock())
 
     def forward(self, span: timedelta) -> None:
-        """Lets time pass; what was true before must hold until the last moment."""
+        """Moves the clock, then checks that the leaves still verify."""
         self.clock.forward(span)
         self.check()
 
     def run(self, **force: bool) -> timedelta:
-        """Returns a pass, which may fail; returns how long nothing will have to be done."""
+        """Runs a pass, which may fail, and returns the time until the next pass is due."""
         try:
             outcome = rotator(self.api, self.clock, self.wanted).run(**force)
         except ApiError:
-            rest = timedelta(0)
+            wait = timedelta(0)
         else:
-            rest = (outcome.last.until or self.clock()) - self.clock()
-        self.look()
+            wait = (outcome.last.until or self.clock()) - self.clock()
+        self.record_state()
         self.check()
-        return rest
+        return wait
 
 
 @st.composite
-def all_wanted(draw: st.DrawFn) -> Wanted:
+def wanted_certificates(draw: st.DrawFn) -> Wanted:
     settle = draw(st.integers(1, 30)) * MINUTE
     leaf = settle * draw(st.integers(12, 5000))
     return Wanted(WANTED.names, leaf, leaf * draw(st.integers(1, 30)), settle)
 
 
 Event = tuple[str, float]
-"""What happens, and a number of which each kind of event makes what it needs."""
+"""The kind of an event, and a number between 0 and 1. `apply_event` derives the details from the number."""
 
 DISTURBANCES: list[Event] = [
     *(("leaf", 0.0), ("ca", 0.0), ("lose leaf", 0.0), ("lose ca", 0.0), ("withdraw", 0.0)),
@@ -113,62 +113,61 @@ EVENTS = st.lists(
 
 
 @pytest.fixture(autouse=True)
-def _each_signature_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    remembered = cache(is_signed_by)
+def _cache_signature_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    cached_check = cache(is_signed_by)
     for module in ("authority", "inputs"):
-        monkeypatch.setattr(f"certs.{module}.is_signed_by", remembered)
+        monkeypatch.setattr(f"certs.{module}.is_signed_by", cached_check)
 
 
 @pytest.mark.parametrize("event", DISTURBANCES, ids=lambda event: "-".join(map(str, event)))
-def test_replicas_verify_at_rest_and_in_every_step_of_a_rotation(event: Event) -> None:
+def test_every_leaf_verifies_if_an_event_disturbs_any_step_of_a_rotation(event: Event) -> None:
     rotation = [("ca", 0.0), ("due", 0.0), ("due", 1.0)]
-    for disturbed in range(len(rotation) + 1):
-        happen_all(World(WANTED), [("due", 1.0), *rotation[:disturbed], event, *rotation[disturbed:]])
+    for position in range(len(rotation) + 1):
+        apply_events(World(WANTED), [("due", 1.0), *rotation[:position], event, *rotation[position:]])
 
 
 @pytest.mark.soak
 @settings(
-    # Shrinking runs years of simulated time again and again, for minutes; the seed is enough to look at.
+    # No shrinking, which would simulate years again for minutes. The seed is enough to repeat a failure.
     phases=(Phase.explicit, Phase.reuse, Phase.generate),
     suppress_health_check=list(HealthCheck),
 )
-@given(all_wanted(), EVENTS)
-def test_every_replica_verifies_under_every_caBundle_at_every_instant(  # noqa: N802
+@given(wanted_certificates(), EVENTS)
+def test_every_leaf_verifies_with_every_caBundle_at_any_time(  # noqa: N802
     wanted: Wanted, events: list[Event]
 ) -> None:
-    happen_all(World(wanted), events)
+    apply_events(World(wanted), events)
 
 
-def happen_all(world: World, events: list[Event]) -> None:
-    """One after the other, each when the program has come back to it; then the installation comes to rest."""
-    rest = world.run()
+def apply_events(world: World, events: list[Event]) -> None:
+    """Applies the events in order. Afterwards, passes without events must complete the rotation."""
+    wait = world.run()
     for event, part in events:
-        # The loop is late by up to a settling time.
+        # A pass is late by up to one settling time.
         late = world.wanted.settle * part
-        world.forward(rest + late if event == "due" else min(rest, late))
-        rest = happen(world, event, part)
-    # Left alone it comes to rest.
+        world.forward(wait + late if event == "due" else min(wait, late))
+        wait = apply_event(world, event, part)
     for _ in range(8):
-        world.forward(rest)
-        rest = world.run()
-        if at_rest(world):
+        world.forward(wait)
+        wait = world.run()
+        if is_complete(world):
             return
     raise AssertionError("an old authority is still trusted after eight passes")
 
 
-def at_rest(world: World) -> bool:
-    """Returns whether what is served is what is wanted, and nothing else is trusted."""
+def is_complete(world: World) -> bool:
+    """Returns whether the wanted issuer signed the stored leaf, and only this issuer is trusted."""
     stored = rotator(world.api, world.clock, world.wanted).read()
     return stored.authority.pair is not None and stored.has_wanted_issuer and stored.bundle == stored.anchors
 
 
-def happen(world: World, event: str, part: float) -> timedelta:
-    """Returns one event and the pass after it."""
-    steady = at_rest(world)
+def apply_event(world: World, event: str, part: float) -> timedelta:
+    """Applies an event and runs a pass. Returns the time until the next pass is due."""
+    was_complete = is_complete(world)
     match event:
-        case "lose leaf" if steady:  # else a leaf of the new authority is stored at once: see the decisions
+        case "lose leaf" if was_complete:  # in a rotation, a leaf would be issued that may not be trusted yet
             del world.api.objects[SECRET]
-            world.look()
+            world.record_state()
         case "lose ca":
             del world.api.objects[CA_SECRET]
         case "provide":
@@ -188,19 +187,21 @@ def happen(world: World, event: str, part: float) -> timedelta:
 
 
 def provide(world: World, part: float) -> None:
-    """A person puts a certificate of one of two other authorities there, or one that cannot be served."""
+    """Stores a provided certificate of one of two other authorities. Some numbers give an unusable one."""
     wanted, now = world.wanted, world.clock()
-    world.others = world.others or [new_authority(now, timedelta(days=36500)) for _ in range(2)]
-    signer = world.others[int(part * 1.99)]
+    world.other_authorities = world.other_authorities or [
+        new_authority(now, timedelta(days=36500)) for _ in range(2)
+    ]
+    signer = world.other_authorities[int(part * 1.99)]
     life = wanted.leaf_lifetime * (part or 1)
     pair = issue(signer, now, max(life, wanted.settle), wanted.names)
-    trusted = [signer, *world.others][: 1 + int(part * 2.99)] if part < 0.9 else []
-    data = files(pair.certificate_pem(), pair.key_pem(), bundle_pem({each.certificate for each in trusted}))
+    trusted = [signer, *world.other_authorities][: 1 + int(part * 2.99)] if part < 0.9 else []
+    data = files(pair.certificate_pem(), pair.key_pem(), bundle_pem({ca.certificate for ca in trusted}))
     world.api.put(PROVIDED_SECRET, {"metadata": {"name": "provided"}, "data": data})
 
 
 def crash_after(api: FakeApi, writes: int) -> None:
-    """The program dies after some writes."""
+    """Makes every call fail after some writes, as if the program had ended."""
 
     def count(left: int) -> None:
         if left == 0:

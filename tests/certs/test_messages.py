@@ -1,4 +1,4 @@
-"""The texts of the certificate program; other tests compare actions, and the facts that a text has."""
+"""Tests of the exact texts of the certificate program."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -10,11 +10,9 @@ from certs.decide import Action
 from tests import texts
 from tests.docs.tables import meanings
 
-ERROR = ValueError("e")
 NOON = datetime(2026, 11, 28, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
-LIFE = "valid until 2026-11-29 12:00 UTC"
-AGAIN = "does another program write to the same objects?"
+VALID_UNTIL = "valid until 2026-11-29 12:00 UTC"
 
 TEXTS: dict[str, list[tuple[tuple[Any, ...], dict[str, bool], str]]] = {
     "source": [
@@ -25,17 +23,17 @@ TEXTS: dict[str, list[tuple[tuple[Any, ...], dict[str, bool], str]]] = {
         (
             ("leaf", NOON + DAY, NOON, NOON),
             {},
-            f"leaf       {LIFE} (24.0 hours left), renewed from 2026-11-28 12:00 UTC",
+            f"leaf       {VALID_UNTIL} (24.0 hours left), renewed from 2026-11-28 12:00 UTC",
         ),
         (
             ("authority", NOON + DAY, NOON, NOON - 2 * DAY),
             {},
-            f"authority  {LIFE} (3 days left), renewed from 2026-11-28 12:00 UTC",
+            f"authority  {VALID_UNTIL} (3 days left), renewed from 2026-11-28 12:00 UTC",
         ),
         (
             ("leaf", NOON + DAY, NOON, NOON + DAY),
             {},
-            f"leaf       {LIFE} (expired), renewed from 2026-11-28 12:00 UTC",
+            f"leaf       {VALID_UNTIL} (expired), renewed from 2026-11-28 12:00 UTC",
         ),
     ],
     "older_cas": [
@@ -56,7 +54,7 @@ TEXTS: dict[str, list[tuple[tuple[Any, ...], dict[str, bool], str]]] = {
         ),
     ],
 }
-"""The texts of each function, with its values."""
+"""For each function of `messages`: the arguments of its calls, and the text of each call."""
 
 
 CONSTANTS = {
@@ -119,28 +117,28 @@ CONSTANTS = {
     "outlives": "a leaf ({}) cannot outlive its authority ({})",
     "short_leaf": "a leaf of {} is shorter than twelve settling times of {}",
 }
-"""The texts without values, and the templates."""
+"""The constants of `messages`, and the templates of texts with values."""
 
 
-def test_every_text_is_compared() -> None:
-    """Protects this module from a new function that it does not know."""
+def test_every_function_has_a_case() -> None:
+    """Protects against a new function whose text no test compares."""
     assert texts.functions(messages) == set(TEXTS)
 
 
 @pytest.mark.parametrize(
     ("name", "values", "options", "text"), [(name, *case) for name, cases in TEXTS.items() for case in cases]
 )
-def test_the_text_of_a_function(
+def test_a_function_returns_its_text(
     name: str, values: tuple[Any, ...], options: dict[str, bool], text: str
 ) -> None:
     assert getattr(messages, name)(*values, **options) == text
 
 
-def test_the_reference_has_every_step_and_no_other() -> None:
-    """Protects people and programs that look a step up."""
+def test_the_reference_lists_exactly_the_steps_of_the_program() -> None:
+    """Protects users who look up a step in docs/reference.md."""
     steps = {action.value.replace(" ", "-") for action in Action}
     assert set(meanings()["certificates"]) == steps
 
 
-def test_the_texts_without_values_and_the_templates() -> None:
-    assert texts.written(messages) == CONSTANTS
+def test_the_constants_and_templates_have_their_texts() -> None:
+    assert texts.constants(messages) == CONSTANTS

@@ -1,4 +1,4 @@
-"""Reading Secrets and configurations of any author and any content."""
+"""Tests that Secrets and webhook configurations can be read, also if their content is invalid."""
 
 import base64
 import re
@@ -14,7 +14,7 @@ from certs.authority import Pair, issue, new_authority
 from certs.decide import Action
 from certs.objects import Hook, PairSecret, bundle_pem, read_bundle, read_hook, read_secret
 from contract.keys import STORED_AT, TRUSTED_SINCE
-from tests.certs.fake import NOW, SECRET, WANTED, Clock, files, foreign, installed, rotator
+from tests.certs.fake import NOW, SECRET, WANTED, Clock, create_api, files, foreign_certificate, rotator
 
 CA = new_authority(NOW, timedelta(days=9))
 OTHER = new_authority(NOW + timedelta(seconds=1), timedelta(days=9))
@@ -25,56 +25,56 @@ def secret(crt: bytes, key: bytes, ca: bytes = b"", **annotations: str) -> dict[
     return {"metadata": {"annotations": annotations}, "data": files(crt, key, ca)}
 
 
-def test_a_good_secret_is_read_whole() -> None:
-    both = bundle_pem([CA.certificate, OTHER.certificate])
+def test_all_parts_of_a_valid_secret_are_read() -> None:
+    bundle_text = bundle_pem([CA.certificate, OTHER.certificate])
     chain = LEAF.certificate_pem() + CA.certificate_pem()
-    raw = secret(chain, LEAF.key_pem(), both, **{STORED_AT: NOW.isoformat()})
+    raw = secret(chain, LEAF.key_pem(), bundle_text, **{STORED_AT: NOW.isoformat()})
     pair = Pair(LEAF.certificate, LEAF.key, (CA.certificate,))
     bundle = frozenset({CA.certificate, OTHER.certificate})
     assert read_secret("tls", raw, STORED_AT) == PairSecret("tls", raw, pair, "", bundle, NOW)
 
 
 ABSENT, UNREADABLE = messages.MISSING, "its certificate or key cannot be read: .+"
-NONE, ONE = frozenset[x509.Certificate](), frozenset({CA.certificate})
+NO_CA, ONE_CA = frozenset[x509.Certificate](), frozenset({CA.certificate})
 
 
 @pytest.mark.parametrize(
     ("raw", "problem", "bundle"),
     [
-        (None, ABSENT, NONE),
-        ({}, UNREADABLE, NONE),
-        ({"data": None, "metadata": {"annotations": None}}, UNREADABLE, NONE),
-        ({"data": {"tls.crt": "***", "tls.key": "***"}}, UNREADABLE, NONE),
-        (secret(b"text", b"", CA.certificate_pem()), UNREADABLE, ONE),
-        (secret(LEAF.certificate_pem(), b"no key"), UNREADABLE, NONE),
+        (None, ABSENT, NO_CA),
+        ({}, UNREADABLE, NO_CA),
+        ({"data": None, "metadata": {"annotations": None}}, UNREADABLE, NO_CA),
+        ({"data": {"tls.crt": "***", "tls.key": "***"}}, UNREADABLE, NO_CA),
+        (secret(b"text", b"", CA.certificate_pem()), UNREADABLE, ONE_CA),
+        (secret(LEAF.certificate_pem(), b"no key"), UNREADABLE, NO_CA),
         (
             secret(LEAF.certificate_pem(), CA.key_pem(), CA.certificate_pem()),
             messages.OTHER_KEY,
-            ONE,
+            ONE_CA,
         ),
     ],
 )
-def test_what_cannot_be_used_has_a_reason_and_is_no_error_and_keeps_its_authorities(
+def test_an_unusable_secret_has_a_reason_and_keeps_its_authorities(
     raw: dict[str, Any] | None, problem: str, bundle: frozenset[x509.Certificate]
 ) -> None:
-    read = read_secret("tls", raw, STORED_AT)
-    assert re.fullmatch(problem, read.problem)
-    assert (read.raw, read.pair, read.bundle, read.noted_time) == (raw, None, bundle, None)
+    result = read_secret("tls", raw, STORED_AT)
+    assert re.fullmatch(problem, result.problem)
+    assert (result.raw, result.pair, result.bundle, result.noted_time) == (raw, None, bundle, None)
 
 
 @pytest.mark.parametrize("text", ["", "yesterday"])
-def test_an_annotation_that_is_no_instant_is_none(text: str) -> None:
+def test_an_annotation_that_is_not_a_time_is_read_as_none(text: str) -> None:
     raw = secret(CA.certificate_pem(), CA.key_pem(), b"", **{TRUSTED_SINCE: text})
     assert read_secret("ca", raw, TRUSTED_SINCE).noted_time is None
 
 
-def test_a_bundle_is_what_of_it_is_whole_and_equal_ones_are_written_alike() -> None:
-    both = bundle_pem([CA.certificate, OTHER.certificate])
-    assert both == bundle_pem([OTHER.certificate, CA.certificate])
-    assert read_bundle(b"# two\n" + both) == {CA.certificate, OTHER.certificate}
-    # As the API server reads it: what follows the last whole block is text.
-    assert len(read_bundle(both[:-40])) == 1
-    for broken in (b"", b"text", both.replace(b"MII", b"XXX")):
+def test_an_incomplete_certificate_is_ignored_and_equal_bundles_have_equal_texts() -> None:
+    bundle_text = bundle_pem([CA.certificate, OTHER.certificate])
+    assert bundle_text == bundle_pem([OTHER.certificate, CA.certificate])
+    assert read_bundle(b"# two\n" + bundle_text) == {CA.certificate, OTHER.certificate}
+    # The API server, too, ignores an incomplete block at the end.
+    assert len(read_bundle(bundle_text[:-40])) == 1
+    for broken in (b"", b"text", bundle_text.replace(b"MII", b"XXX")):
         assert read_bundle(broken) == frozenset()
 
 
@@ -83,23 +83,23 @@ def test_a_configuration_has_a_bundle_for_each_webhook() -> None:
     not_only_base64 = f"{good[:8]}!{good[8:]}"
     clients = [{"clientConfig": client} for client in ({"caBundle": good}, {"caBundle": not_only_base64}, {})]
     raw = {"webhooks": [*clients, {}]}
-    bundles = (ONE, NONE, NONE, NONE)
+    bundles = (ONE_CA, NO_CA, NO_CA, NO_CA)
     assert read_hook("validating", "us", raw) == Hook("validating", "us", raw, bundles)
     assert read_hook("mutating", "m", {"webhooks": None}).bundles == ()
     assert read_hook("mutating", "m", None).raw is None
 
 
-def test_certificates_that_another_program_made_are_served_on_and_replaced_step_by_step() -> None:
-    api, clock = installed(), Clock()
+def test_certificates_of_another_program_are_served_until_they_are_replaced_in_steps() -> None:
+    api, clock = create_api(), Clock()
     names = x509.SubjectAlternativeName([x509.DNSName(name) for name in WANTED.names])
-    theirs = foreign(CA, rsa.generate_private_key(65537, 2048), names)
-    made = theirs.certificate_pem(), theirs.key_pem(), CA.certificate_pem()
-    raw = {**secret(*made), "type": "kubernetes.io/tls", "kind": "Secret"}
+    pair = foreign_certificate(CA, rsa.generate_private_key(65537, 2048), names)
+    contents = pair.certificate_pem(), pair.key_pem(), CA.certificate_pem()
+    raw = {**secret(*contents), "type": "kubernetes.io/tls", "kind": "Secret"}
     assert read_secret("ca", raw, STORED_AT, is_ca=True).problem == messages.WRONG_KEY
     api.put(SECRET, raw)
     api.objects[SECRET]["metadata"]["name"] = "tls"
     first = rotator(api, clock).run()
-    assert first.stored.serving.certificate == theirs.certificate
+    assert first.stored.serving.certificate == pair.certificate
     assert len(first.stored.authority.bundle) == 2
     clock.forward(WANTED.settle)
     assert [step.action for step in rotator(api, clock).run().steps] == [Action.ISSUE]

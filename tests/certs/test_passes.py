@@ -1,4 +1,4 @@
-"""What the passes of the loop tell: metrics, log lines, and when the next one is due."""
+"""Tests of the loop's passes: their metrics, their log lines, and the time of the next pass."""
 
 import logging
 import time
@@ -12,26 +12,26 @@ from certs.inputs import Wanted
 from certs.metrics import Metrics
 from certs.passes import PassRunner
 from kube.backoff import JITTER
-from tests.certs.fake import PROVIDED_SECRET, WANTED, Clock, FakeApi, installed, rotator
+from tests.certs.fake import PROVIDED_SECRET, WANTED, Clock, FakeApi, create_api, rotator
 
 INTERVAL = 60.0
 
 
 @dataclass
 class Program:
-    """Passes, and what they logged."""
+    """A certificate program, its metrics and its API server in memory."""
 
     wanted: Wanted = WANTED
-    api: FakeApi = field(default_factory=installed)
+    api: FakeApi = field(default_factory=create_api)
     metrics: Metrics = field(default_factory=Metrics)
 
     def __post_init__(self) -> None:
-        """Begins in the present, which the metrics are about."""
+        """Sets the clock to the present, because the metrics use the real time."""
         self.clock = Clock(datetime.now(UTC))
         self.run = PassRunner(rotator(self.api, self.clock, self.wanted), self.metrics, INTERVAL)
 
     def value(self, name: str, **labels: str) -> float | None:
-        """Returns a metric."""
+        """Returns the value of a metric."""
         return self.metrics.registry.get_sample_value(f"ultraserver_certs_{name}", labels)
 
 
@@ -40,7 +40,7 @@ def program() -> Program:
     return Program()
 
 
-def test_a_program_issues_keeps_and_logs(program: Program) -> None:
+def test_the_first_pass_issues_a_leaf_and_later_passes_keep_it(program: Program) -> None:
     for _ in range(3):
         assert INTERVAL * (1 - JITTER) <= program.run() <= INTERVAL * (1 + JITTER)
     assert program.value("passes_total", result="changed") == 1
@@ -55,7 +55,7 @@ def test_a_program_issues_keeps_and_logs(program: Program) -> None:
     assert program.value("last_success_timestamp_seconds") == pytest.approx(time.time(), abs=60)
 
 
-def test_the_next_pass_is_when_something_is_due_if_that_is_before_the_interval() -> None:
+def test_the_next_pass_runs_when_a_step_is_due_before_the_interval_ends() -> None:
     program = Program(Wanted(WANTED.names, settle=timedelta(seconds=20)))
     program.run()
     program.run.rotator.run(replace_authority=True)
@@ -75,7 +75,7 @@ def test_a_failure_is_counted_and_logged_and_the_program_continues(
     assert "a pass failed: GET" in caplog.text
 
 
-def test_a_provided_certificate_is_shown_also_if_it_cannot_be_served(
+def test_a_provided_certificate_that_cannot_be_served_is_in_the_metrics_and_the_log(
     program: Program, caplog: pytest.LogCaptureFixture
 ) -> None:
     program.run()
@@ -87,14 +87,16 @@ def test_a_provided_certificate_is_shown_also_if_it_cannot_be_served(
     assert "the provided certificate is not served: its certificate or key cannot be read" in caplog.text
 
 
-def test_a_state_is_logged_once_and_not_in_every_pass(
-    program: Program, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_unchanged_result_is_logged_once(program: Program, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "certs"):
         for _ in range(5):
             program.run()
     assert caplog.text.count(messages.NOTHING_TO_DO) == 1
 
 
-def test_rates_have_something_to_start_from(program: Program) -> None:
-    assert [program.value("passes_total", result=each) for each in ("kept", "changed", "failed")] == [0, 0, 0]
+def test_the_counters_of_passes_start_at_zero(program: Program) -> None:
+    assert [program.value("passes_total", result=result) for result in ("kept", "changed", "failed")] == [
+        0,
+        0,
+        0,
+    ]

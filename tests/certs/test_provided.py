@@ -1,4 +1,4 @@
-"""A certificate from elsewhere: taken over whole, given back, and refused with a reason."""
+"""Tests of a provided certificate: it replaces the program's own leaf until it is deleted or expires."""
 
 from datetime import timedelta
 
@@ -17,11 +17,11 @@ from tests.certs.fake import (
     SECRET,
     WANTED,
     FakeApi,
-    complete,
+    api_after_first_pass,
     files,
-    foreign,
-    ready,
+    foreign_certificate,
     rotator,
+    run_until_complete,
 )
 
 DAY = timedelta(days=1)
@@ -36,37 +36,37 @@ def provide(
     api.put(PROVIDED_SECRET, {"metadata": {"name": "provided"}, "data": data})
 
 
-def test_a_provided_certificate_is_trusted_then_served_then_trusted_alone() -> None:
-    api, clock = ready()
+def test_a_provided_certificate_is_trusted_then_served_then_the_old_authority_is_removed() -> None:
+    api, clock = api_after_first_pass()
     provide(api)
-    change = [Action.BUNDLE, Action.TRUST, Action.PUBLISH]
-    assert complete(api, clock) == [*change, Action.NOTE, Action.TAKE, *change]
+    trust_steps = [Action.BUNDLE, Action.TRUST, Action.PUBLISH]
+    assert run_until_complete(api, clock) == [*trust_steps, Action.NOTE, Action.TAKE, *trust_steps]
     stored = rotator(api, clock).read()
     assert stored.serving.certificate == LEAF.certificate
     assert api.objects[SECRET]["data"]["tls.key"] == api.objects[PROVIDED_SECRET]["data"]["tls.key"]
     assert {bundle for hook in stored.hooks for bundle in hook.bundles} == {frozenset({CA.certificate})}
 
 
-def test_when_it_is_deleted_the_programs_own_authority_serves_again() -> None:
-    api, clock = ready()
+def test_when_the_provided_certificate_is_deleted_the_program_issues_a_leaf() -> None:
+    api, clock = api_after_first_pass()
     before = rotator(api, clock).read()
     provide(api)
-    complete(api, clock)
+    run_until_complete(api, clock)
     del api.objects[PROVIDED_SECRET]
-    change = [Action.BUNDLE, Action.TRUST, Action.PUBLISH]
-    assert complete(api, clock) == [*change, Action.NOTE, Action.ISSUE, *change]
+    trust_steps = [Action.BUNDLE, Action.TRUST, Action.PUBLISH]
+    assert run_until_complete(api, clock) == [*trust_steps, Action.NOTE, Action.ISSUE, *trust_steps]
     assert rotator(api, clock).read().authority.bundle == before.authority.bundle
 
 
-def test_before_a_provided_certificate_ends_the_program_serves_its_own() -> None:
-    api, clock = ready()
+def test_before_a_provided_certificate_expires_the_program_issues_a_leaf() -> None:
+    api, clock = api_after_first_pass()
     provide(api)
-    complete(api, clock)
+    run_until_complete(api, clock)
     outcome = rotator(api, clock).run()
     assert (outcome.stored.why_not_served, outcome.stored.notes) == ("", [])
     assert outcome.last.until == LEAF.certificate.not_valid_after_utc - 12 * WANTED.settle
     clock.now = outcome.last.until
-    complete(api, clock)
+    run_until_complete(api, clock)
     assert clock() < LEAF.certificate.not_valid_after_utc
     outcome = rotator(api, clock).run()
     assert outcome.stored.serving.certificate != LEAF.certificate
@@ -77,25 +77,27 @@ def test_before_a_provided_certificate_ends_the_program_serves_its_own() -> None
     ]
 
 
-def test_intermediates_go_along_and_are_followed_up_to_the_root() -> None:
+def test_intermediates_are_stored_with_the_leaf_and_verify_it_up_to_the_root() -> None:
     root = new_authority(NOW, 900 * DAY)
     key = ec.generate_private_key(ec.SECP256R1())
     identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
-    between = foreign(root, key, x509.BasicConstraints(ca=True, path_length=0), identifier, days=800)
-    leaf = issue(between, NOW, 90 * DAY, WANTED.names)
-    api, clock = ready()
-    provide(api, leaf, root.certificate_pem(), between.certificate_pem())
-    complete(api, clock)
-    taken = read_secret("tls", api.objects[SECRET], STORED_AT)
-    assert taken.pair == Pair(leaf.certificate, leaf.key, (between.certificate,))
-    assert taken.bundle == {root.certificate}
-    alone = PairSecret("tls", {}, leaf, "", taken.bundle)
-    assert why_refused(alone, taken.bundle, clock()) == messages.NOT_SIGNED
+    intermediate = foreign_certificate(
+        root, key, x509.BasicConstraints(ca=True, path_length=0), identifier, days=800
+    )
+    leaf = issue(intermediate, NOW, 90 * DAY, WANTED.names)
+    api, clock = api_after_first_pass()
+    provide(api, leaf, root.certificate_pem(), intermediate.certificate_pem())
+    run_until_complete(api, clock)
+    serving = read_secret("tls", api.objects[SECRET], STORED_AT)
+    assert serving.pair == Pair(leaf.certificate, leaf.key, (intermediate.certificate,))
+    assert serving.bundle == {root.certificate}
+    without_intermediate = PairSecret("tls", {}, leaf, "", serving.bundle)
+    assert why_refused(without_intermediate, serving.bundle, clock()) == messages.NOT_SIGNED
 
 
-def test_the_same_leaf_with_other_intermediates_is_taken_again() -> None:
-    api, clock = ready()
+def test_the_same_leaf_with_other_intermediates_is_stored_again() -> None:
+    api, clock = api_after_first_pass()
     provide(api)
-    complete(api, clock)
+    run_until_complete(api, clock)
     provide(api, chain=CA.certificate_pem())
-    assert complete(api, clock) == [Action.TAKE]
+    assert run_until_complete(api, clock) == [Action.TAKE]

@@ -1,4 +1,4 @@
-"""Passes against an API server in memory: what is stored afterwards, in which order, and lost races."""
+"""Tests of passes with an API server in memory: the stored objects, the order of the steps, and conflicts."""
 
 import base64
 from itertools import count
@@ -17,17 +17,17 @@ from tests.certs.fake import (
     WANTED,
     Clock,
     actions,
-    assert_whole,
-    complete,
+    api_after_first_pass,
+    assert_leaf_verifies,
     configuration,
-    installed,
-    ready,
+    create_api,
     rotator,
+    run_until_complete,
 )
 
 
 def test_serving_pods_get_no_authority_key() -> None:
-    api, _ = ready()
+    api, _ = api_after_first_pass()
     serving, authority = api.objects[SECRET], api.objects[CA_SECRET]
     assert serving["type"] == authority["type"] == "kubernetes.io/tls"
     assert set(serving["data"]) == {"tls.crt", "tls.key", "ca.crt"}
@@ -35,29 +35,29 @@ def test_serving_pods_get_no_authority_key() -> None:
 
 
 def test_an_authority_is_replaced_in_steps_that_never_break_a_call() -> None:
-    api, clock = ready()
+    api, clock = api_after_first_pass()
     old = rotator(api, clock).read()
     first = rotator(api, clock).run(replace_authority=True)
     assert actions(first) == [Action.NEW_AUTHORITY, Action.TRUST, Action.PUBLISH, Action.NOTE]
     assert first.stored.serving.pair == old.serving.pair
     assert first.stored.bundle > old.bundle
-    assert_whole(first.stored, clock)
-    assert complete(api, clock) == [Action.ISSUE, Action.BUNDLE, Action.TRUST, Action.PUBLISH]
+    assert_leaf_verifies(first.stored, clock)
+    assert run_until_complete(api, clock) == [Action.ISSUE, Action.BUNDLE, Action.TRUST, Action.PUBLISH]
     last = rotator(api, clock).read()
     assert len(last.bundle) == 1
     assert last.bundle.isdisjoint(old.bundle)
 
 
-def test_two_who_ask_for_the_same_replace_it_once() -> None:
-    for what in ("replace_authority", "replace_leaf"):
-        api, clock = ready()
-        other = rotator(api, clock)
-        forced_certificates = {what: True}
+def test_two_simultaneous_requests_replace_a_certificate_once() -> None:
+    for option in ("replace_authority", "replace_leaf"):
+        api, clock = api_after_first_pass()
+        winner = rotator(api, clock)
+        options = {option: True}
         outcomes: list[PassResult] = []
-        api.before_write = lambda other=other, forced_certificates=forced_certificates, outcomes=outcomes: (
-            outcomes.append(other.run(**forced_certificates))
+        api.before_write = lambda winner=winner, options=options, outcomes=outcomes: outcomes.append(
+            winner.run(**options)
         )
-        loser = rotator(api, clock).run(**forced_certificates)
+        loser = rotator(api, clock).run(**options)
         assert loser.conflicts == 1
         assert outcomes[0].steps
         assert not loser.steps
@@ -65,8 +65,8 @@ def test_two_who_ask_for_the_same_replace_it_once() -> None:
         assert loser.stored.serving.certificate == outcomes[0].stored.serving.certificate
 
 
-def test_what_was_asked_for_is_done_after_a_lost_race() -> None:
-    api, clock = ready()
+def test_a_requested_replacement_is_done_after_a_conflict() -> None:
+    api, clock = api_after_first_pass()
     changed = {**api.objects[CA_SECRET], "immutable": False}
     api.before_write = lambda: api.put(CA_SECRET, changed)
     outcome = rotator(api, clock).run(replace_authority=True)
@@ -74,56 +74,56 @@ def test_what_was_asked_for_is_done_after_a_lost_race() -> None:
 
 
 def test_a_caBundle_that_loses_the_new_authority_restarts_the_settling_time() -> None:  # noqa: N802
-    api, clock = ready()
+    api, clock = api_after_first_pass()
     rotator(api, clock).run(replace_authority=True)
     clock.forward(WANTED.settle)
     api.put(MUTATING, configuration("mutating", "m"))
     outcome = rotator(api, clock).run()
     assert actions(outcome) == [Action.FORGET, Action.TRUST, Action.NOTE]
     assert outcome.last.until == clock() + WANTED.settle
-    # Nor is an authority that is newer still trusted since then.
+    # A still newer authority must restart the settling time, too.
     steps = actions(rotator(api, clock).run(replace_authority=True))
     assert steps == [Action.NEW_AUTHORITY, Action.TRUST, Action.PUBLISH, Action.NOTE]
 
 
-def test_two_first_passes_end_with_one_authority() -> None:
-    api, clock = installed(), Clock()
+def test_two_simultaneous_first_passes_create_one_authority() -> None:
+    api, clock = create_api(), Clock()
     api.before_write = lambda: rotator(api, clock).run()
     outcome = rotator(api, clock).run()
     assert (outcome.conflicts, actions(outcome)) == (1, [])
-    assert_whole(outcome.stored, clock)
+    assert_leaf_verifies(outcome.stored, clock)
 
 
 def test_a_late_patch_does_not_undo_a_newer_bundle() -> None:
-    api, clock = ready()
+    api, clock = api_after_first_pass()
     api.put(MUTATING, configuration("mutating", "m"))  # so that there is something to patch
     api.before_write = lambda: rotator(api, clock).run(replace_authority=True)
     outcome = rotator(api, clock).run()
     assert outcome.conflicts == 1
     assert len(outcome.stored.authority.bundle) == 2
     assert all(
-        held == outcome.stored.authority.bundle for hook in outcome.stored.hooks for held in hook.bundles
+        bundle == outcome.stored.authority.bundle for hook in outcome.stored.hooks for bundle in hook.bundles
     )
 
 
-def test_a_leaf_of_the_old_authority_is_not_stored_when_a_newer_one_was_meanwhile() -> None:
-    api, clock = ready()
+def test_a_leaf_of_the_old_authority_is_not_stored_after_a_simultaneous_rotation() -> None:
+    api, clock = api_after_first_pass()
 
-    def whole_rotation() -> None:
+    def rotate_completely() -> None:
         rotator(api, clock).run(replace_authority=True)
         for _ in range(2):
             clock.forward(SETTLE)
             rotator(api, clock).run()
 
-    api.before_write = whole_rotation
+    api.before_write = rotate_completely
     outcome = rotator(api, clock).run(replace_leaf=True)
     assert outcome.conflicts == 1
     assert len(outcome.stored.authority.bundle) == 1
-    assert_whole(outcome.stored, clock)
+    assert_leaf_verifies(outcome.stored, clock)
 
 
-def test_what_others_put_on_the_objects_stays() -> None:
-    api, clock = ready()
+def test_fields_that_other_programs_add_to_the_secrets_stay() -> None:
+    api, clock = api_after_first_pass()
     for path in (SECRET, CA_SECRET):
         api.objects[path]["metadata"] |= {"ownerReferences": [{"uid": "1"}], "annotations": {"a": "b"}}
         api.objects[path]["data"]["extra"] = "eA=="
@@ -136,8 +136,8 @@ def test_what_others_put_on_the_objects_stays() -> None:
         assert api.objects[path]["data"]["extra"] == "eA=="
 
 
-def test_a_stranger_who_undoes_every_write_is_reported_and_not_fought_for_ever() -> None:
-    api, clock = ready()
+def test_a_program_that_undoes_every_write_is_reported_as_an_error() -> None:
+    api, clock = api_after_first_pass()
 
     def undo() -> None:
         api.before_write = undo
@@ -151,31 +151,31 @@ def test_a_stranger_who_undoes_every_write_is_reported_and_not_fought_for_ever()
         rotator(api, clock).run()
 
 
-# ---- What was lost or overwritten -------------------------------------------------------------------------
+# ---- Lost or overwritten objects ---------------------------------------------------------------------------
 
 
-def test_with_both_secrets_lost_the_caBundle_still_trusts_what_replicas_serve() -> None:  # noqa: N802
-    api, clock = ready()
+def test_if_both_secrets_are_lost_the_caBundle_still_trusts_the_served_leaf() -> None:  # noqa: N802
+    api, clock = api_after_first_pass()
     served = rotator(api, clock).read().serving
     del api.objects[SECRET], api.objects[CA_SECRET]
     outcome = rotator(api, clock).run()
-    assert_whole(outcome.stored, clock)
+    assert_leaf_verifies(outcome.stored, clock)
     assert all(
-        not why_refused(served, held, clock()) for hook in outcome.stored.hooks for held in hook.bundles
+        not why_refused(served, bundle, clock()) for hook in outcome.stored.hooks for bundle in hook.bundles
     )
     clock.forward(SETTLE)
     assert len(rotator(api, clock).run().stored.authority.bundle) == 1
 
 
 def test_only_the_webhook_that_differs_is_patched() -> None:
-    api, clock = ready()
-    one = api.get(MUTATING) or {}
-    good = one["webhooks"][0]["clientConfig"]["caBundle"]
-    del one["webhooks"][1]["clientConfig"]["caBundle"]
-    # Equal except for its form: another program may have written it.
+    api, clock = api_after_first_pass()
+    hook = api.get(MUTATING) or {}
+    good = hook["webhooks"][0]["clientConfig"]["caBundle"]
+    del hook["webhooks"][1]["clientConfig"]["caBundle"]
+    # The same certificates in another text, which another program may have written.
     text = base64.b64decode(good) + b"\n# a comment\n"
-    one["webhooks"][0]["clientConfig"]["caBundle"] = base64.b64encode(text).decode()
-    api.put(MUTATING, one)
+    hook["webhooks"][0]["clientConfig"]["caBundle"] = base64.b64encode(text).decode()
+    api.put(MUTATING, hook)
     rotator(api, clock).run()
-    held = [entry["clientConfig"]["caBundle"] for entry in api.objects[MUTATING]["webhooks"]]
-    assert held == [base64.b64encode(text).decode(), good]
+    ca_bundles = [entry["clientConfig"]["caBundle"] for entry in api.objects[MUTATING]["webhooks"]]
+    assert ca_bundles == [base64.b64encode(text).decode(), good]

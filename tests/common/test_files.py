@@ -1,4 +1,4 @@
-"""Which files the commands read: regular ones, of the folder that was named."""
+"""Tests that the commands read only regular files in the folder that the user names."""
 
 import os
 import subprocess
@@ -11,12 +11,12 @@ from click.testing import CliRunner
 
 from common.files import content
 from testbed.mpijob import mpijob
-from tests.rules.tables import EXTENDS, mounted
+from tests.rules.tables import EXTENDS, mount_config_map
 from webhook.cli import main
 from webhook.documents import dump_yaml
 
-SECRET = "root:$6$secret:::"  # noqa: S105 - no one's
-MAKES: dict[str, tuple[Callable[[Path, Path], object], str]] = {
+SECRET = "root:$6$secret:::"  # noqa: S105 - not a real password
+UNUSABLE_FILES: dict[str, tuple[Callable[[Path, Path], object], str]] = {
     "pipe": (lambda file, _: os.mkfifo(file), "not a regular file"),
     "device": (lambda file, _: file.symlink_to("/dev/zero"), "a link that leads out of its folder"),
     "secret": (lambda file, secret: file.symlink_to(secret), "a link that leads out of its folder"),
@@ -34,35 +34,35 @@ COMMANDS = [
 ]
 
 
-@pytest.mark.parametrize("make", MAKES)
+@pytest.mark.parametrize("name", UNUSABLE_FILES)
 @pytest.mark.parametrize("command", COMMANDS)
-def test_no_command_waits_for_a_pipe_or_reads_what_a_link_leads_to(
-    command: str, make: str, tmp_path: Path
+def test_no_command_waits_for_a_pipe_or_reads_a_file_of_another_folder(
+    command: str, name: str, tmp_path: Path
 ) -> None:
-    """Protects a pipeline from what the author of a folder puts there: it ends, and prints no other file."""
+    """Protects pipelines from folders of other users: a command ends, and reads no file elsewhere."""
     (secret := tmp_path / "shadow").write_text(SECRET)
     (job := tmp_path / "job.yaml").write_text(dump_yaml(mpijob(4)))
     (folder := tmp_path / "theirs").mkdir()
-    made, messages = MAKES[make]
-    made(folder / "a.yaml", secret)
-    names = {"FOLDER": folder, "FILE": folder / "a.yaml", "JOB": job}
-    done = CliRunner().invoke(main, [str(names.get(word, word)) for word in command.split()])
-    assert done.exit_code in {1, 2}, done.output
-    assert SECRET not in done.output
-    assert command.startswith("rules test") or messages in " ".join(done.output.split()), done.output
+    create, message = UNUSABLE_FILES[name]
+    create(folder / "a.yaml", secret)
+    paths = {"FOLDER": folder, "FILE": folder / "a.yaml", "JOB": job}
+    result = CliRunner().invoke(main, [str(paths.get(word, word)) for word in command.split()])
+    assert result.exit_code in {1, 2}, result.output
+    assert SECRET not in result.output
+    assert command.startswith("rules test") or message in " ".join(result.output.split()), result.output
 
 
-def test_links_inside_of_the_folder_are_read_as_those_of_a_mounted_config_map(tmp_path: Path) -> None:
-    """Protects the rule table of an installation, of which every file is a link to a link's folder."""
-    folder = mounted(tmp_path, "..1", rules="mode: shadow\n")
-    for named in (folder, folder / "rules.yaml"):
-        done = CliRunner().invoke(main, ["rules", "lint", "-f", str(named)])
-        assert done.exit_code == 0, done.output
+def test_links_inside_of_the_folder_are_read(tmp_path: Path) -> None:
+    """Protects mounted rule tables: each file of a mounted ConfigMap is a link into a linked folder."""
+    folder = mount_config_map(tmp_path, "..1", rules="mode: shadow\n")
+    for path in (folder, folder / "rules.yaml"):
+        result = CliRunner().invoke(main, ["rules", "lint", "-f", str(path)])
+        assert result.exit_code == 0, result.output
     assert content(folder / "rules.yaml", folder) == f"{EXTENDS}mode: shadow\n".encode()
 
 
-def test_a_pipe_that_a_shell_names_is_read() -> None:
+def test_a_pipe_of_the_shell_is_read() -> None:
     """Protects ``preview <(helm template ...)`` and ``preview /dev/stdin``."""
     command = (sys.executable, "-m", "webhook", "preview", "-o", "why", "/dev/stdin")
-    done = subprocess.run(command, input=dump_yaml(mpijob(4)), capture_output=True, text=True, check=False)
-    assert "MPIJob" in done.stdout, done.stderr
+    result = subprocess.run(command, input=dump_yaml(mpijob(4)), capture_output=True, text=True, check=False)
+    assert "MPIJob" in result.stdout, result.stderr

@@ -1,4 +1,4 @@
-"""Log lines: one JSON object each for collectors, one sentence each for people."""
+"""Tests of log lines: JSON objects for log collectors, and text for people."""
 
 import json
 import logging
@@ -25,7 +25,7 @@ except ValueError:
 
 
 def lines(*arguments: str) -> list[str]:
-    """Returns what a process writes to standard error; logging belongs to a process, so to one of its own."""
+    """Returns the log of a new process, because a process has only one configuration of logging."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, *arguments], capture_output=True, check=True, text=True
     )
@@ -33,27 +33,27 @@ def lines(*arguments: str) -> list[str]:
     return done.stderr.splitlines()
 
 
-def test_json_is_one_object_a_line_line_breaks_and_tracebacks_included() -> None:
-    document, failed = (json.loads(line) for line in lines("json", "info"))
-    assert (document["level"], document["logger"], document["message"]) == (
+def test_each_json_line_is_an_object_even_with_line_breaks_and_tracebacks() -> None:
+    info_entry, error_entry = (json.loads(line) for line in lines("json", "info"))
+    assert (info_entry["level"], info_entry["logger"], info_entry["message"]) == (
         "INFO",
         "webhook.admission",
         "said twice\nover",
     )
-    assert document["uid"] == "u-1"
-    assert document["time"]
-    assert failed["level"] == "ERROR"
-    assert "ValueError: broken" in failed["exc_info"]
+    assert info_entry["uid"] == "u-1"
+    assert info_entry["time"]
+    assert error_entry["level"] == "ERROR"
+    assert "ValueError: broken" in error_entry["exc_info"]
 
 
-def test_text_is_for_people() -> None:
+def test_a_text_line_has_level_logger_and_message() -> None:
     printed = lines("text", "info")
     assert printed[0] == "INFO webhook.admission: said twice\\nover"
     assert printed[-1] == "    ValueError: broken"
 
 
 @pytest.mark.parametrize("end", ["\n", "\r", "\x1b[2K", "\x85", "\u2028", "\u202e", "\x00"])
-def test_a_name_in_a_text_line_can_neither_end_it_nor_command_a_terminal(end: str) -> None:
+def test_a_name_in_a_text_line_cannot_end_the_line_or_control_the_terminal(end: str) -> None:
     record = logging.LogRecord(
         "webhook", logging.INFO, "", 0, "allowed: %s", (f"a{end}INFO forged: é",), None
     )
@@ -63,7 +63,7 @@ def test_a_name_in_a_text_line_can_neither_end_it_nor_command_a_terminal(end: st
     assert line.endswith("INFO forged: é")
 
 
-def test_no_line_of_a_traceback_can_pass_for_one_of_the_log() -> None:
+def test_the_lines_of_a_traceback_are_indented() -> None:
     error = ValueError("broken\nINFO forged: by a name")
     record = logging.LogRecord("w", logging.ERROR, "", 0, "failed", (), (ValueError, error, None))
     assert logs.TextFormatter("%(message)s").format(record).splitlines()[1:] == [
@@ -77,6 +77,6 @@ def test_the_level_limits_the_log(level: str, count: int) -> None:
     assert len(lines("json", level)) == count
 
 
-def test_every_level_of_the_command_line_is_one() -> None:
+def test_every_level_of_the_command_line_is_a_level_of_logging() -> None:
     for level in logs.LEVELS:
         assert logs.config("json", level, {})["root"]["level"] in logging.getLevelNamesMapping()

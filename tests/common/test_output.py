@@ -1,4 +1,4 @@
-"""One function of every program writes to people, and what it writes commands nothing."""
+"""Tests that all programs print with one module, which escapes commands for terminals and pipelines."""
 
 import ast
 from collections.abc import Iterator
@@ -16,44 +16,44 @@ from testbed.chart import REPOSITORY
 from webhook import cli
 
 PRODUCT = ("webhook", "certs", "placement", "kube", "common", "contract", "kubectl_ultraserver")
-EXIT = "common/output.py"
-WRITE = {
+OUTPUT_MODULE = "common/output.py"
+WRITERS = {
     "print",
     *(f"click.{name}" for name in ("echo", "secho", "style", "confirm", "prompt", "echo_via_pager")),
     *(f"sys.{name}.{how}" for name in ("stdout", "stderr") for how in ("write", "writelines", "buffer")),
 }
-LAST = {name.rpartition(".")[2] for name in WRITE}
+WRITER_NAMES = {name.rpartition(".")[2] for name in WRITERS}
 HOSTILE = "x\x1b[2J\u202e\x9b2J\n::error::y ##[group]"
 
 
-def written(path: Path) -> Iterator[str]:
-    """Yields where a module names what writes to a terminal or a pipe."""
+def find_writers(path: Path) -> Iterator[str]:
+    """Yields the position of each function in a module that writes to standard output or standard error."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        last = getattr(node, "attr", getattr(node, "id", ""))
-        if isinstance(node, ast.expr) and last in LAST and ast.unparse(node) in WRITE:
-            yield f"{path}:{node.lineno}: {last}"
+        name = getattr(node, "attr", getattr(node, "id", ""))
+        if isinstance(node, ast.expr) and name in WRITER_NAMES and ast.unparse(node) in WRITERS:
+            yield f"{path}:{node.lineno}: {name}"
         if isinstance(node, ast.ImportFrom):
             yield from (
                 f"{path}:{node.lineno}: {alias.name}"
                 for alias in node.names
-                if f"{node.module}.{alias.name}" in WRITE
+                if f"{node.module}.{alias.name}" in WRITERS
             )
 
 
-def test_no_module_but_one_writes_to_people() -> None:
-    """Protects terminals and pipelines: what is escaped at the exit cannot be forgotten elsewhere."""
+def test_only_one_module_writes_to_standard_output_and_standard_error() -> None:
+    """Protects terminals and pipelines from output that is not escaped."""
     files = [file for package in PRODUCT for file in (REPOSITORY / package).rglob("*.py")]
     assert len(files) > 100
-    entries = [line for file in files if not file.match(EXIT) for line in written(file)]
-    assert entries == [], "write with common.output.say"
-    assert [*written(REPOSITORY / EXIT)]
+    uses = [line for file in files if not file.match(OUTPUT_MODULE) for line in find_writers(file)]
+    assert uses == [], "write with common.output.say"
+    assert [*find_writers(REPOSITORY / OUTPUT_MODULE)]
 
 
 @pytest.mark.parametrize(
     "program", [cli.main, certs.__main__.main, placement.__main__.main, kubectl_ultraserver.__main__.main]
 )
 def test_errors_of_arguments_and_of_commands_are_printable_in_every_program(program: Program) -> None:
-    """Protects terminals from what click repeats, and from messages of an API server."""
+    """Protects terminals from arguments that click repeats, and from messages of an API server."""
     for words in ([HOSTILE], ["run", f"--{HOSTILE}"], ["open", HOSTILE, "--kubeconfig", HOSTILE]):
         result = CliRunner().invoke(program, words)
         assert result.exit_code
@@ -61,7 +61,7 @@ def test_errors_of_arguments_and_of_commands_are_printable_in_every_program(prog
         assert "\n::" not in result.output
 
 
-def test_foreign_colours_are_escaped_and_own_ones_can_be_switched_off(
+def test_colours_in_a_text_are_escaped_and_own_colours_can_be_switched_off(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     command = click.command()(lambda: say(style(HOSTILE, fg="red")))
@@ -82,11 +82,11 @@ def test_foreign_colours_are_escaped_and_own_ones_can_be_switched_off(
         ["#", "#", "[group]x"],
     ],
 )
-def test_no_command_is_put_together_from_coloured_parts_of_a_line(parts: list[str], *, colour: bool) -> None:
-    """Protects pipelines from what `clean` saw as parts, and a pipe gets as one line without colours."""
+def test_coloured_parts_of_a_line_do_not_form_a_command(parts: list[str], *, colour: bool) -> None:
+    """Protects pipelines: `clean` checks the parts of a line, and a pipe gets the line without colours."""
     text = "".join(style(part, fg="red", bold=True) for part in parts)
-    for written in (text, parts[0] + text.removeprefix(style(parts[0], fg="red", bold=True))):
-        command = click.command()(lambda written=written: say(written))
+    for line in (text, parts[0] + text.removeprefix(style(parts[0], fg="red", bold=True))):
+        command = click.command()(lambda line=line: say(line))
         output = click.unstyle(CliRunner().invoke(command, color=colour).output)
         assert not [line for line in output.splitlines() if line.lstrip().startswith("::") or "##[" in line]
         assert output.endswith("x\n")

@@ -1,4 +1,4 @@
-"""Texts, amounts and paths: fit for terminals, logs and Events, and read as Kubernetes reads them."""
+"""Tests of printable texts, field names, quantities, and the resources that a Pod requests."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from common.texts import printable
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected"),
     [
         ("plain, größer, 統一", "plain, größer, 統一"),
         ("\x1b[31mred\x1b[0m", r"\x1b[31mred\x1b[0m"),
@@ -20,17 +20,17 @@ from common.texts import printable
         ("half \ud800", r"half \ud800"),
     ],
 )
-def test_what_would_command_a_terminal_is_written_out(text: str, shown: str) -> None:
-    assert printable(text) == shown
-    assert shown.isprintable()
+def test_characters_that_control_a_terminal_are_escaped(text: str, expected: str) -> None:
+    assert printable(text) == expected
+    assert expected.isprintable()
 
 
-@pytest.mark.parametrize("sign", ["a", "\x1b", "\U000e0001"])
+@pytest.mark.parametrize("character", ["a", "\x1b", "\U000e0001"])
 @pytest.mark.parametrize("count", [9, 10, 11, 100_000])
-def test_a_text_is_never_longer_than_asked_for(sign: str, count: int) -> None:
-    shown = printable(sign * count, 10)
-    assert len(shown) <= 10
-    assert shown.endswith("…") is (shown != printable(sign * min(count, 11)))
+def test_a_text_is_shortened_to_the_maximum_length(character: str, count: int) -> None:
+    text = printable(character * count, 10)
+    assert len(text) <= 10
+    assert text.endswith("…") is (text != printable(character * min(count, 11)))
 
 
 FIELDS = {
@@ -45,15 +45,15 @@ FIELDS = {
 
 
 @pytest.mark.parametrize(("name", "path"), FIELDS.items(), ids=FIELDS)
-def test_a_field_is_named_as_the_api_server_does_and_found_again(
+def test_a_field_name_is_written_as_in_the_api_server_and_gives_the_path(
     name: str, path: tuple[str | int, ...]
 ) -> None:
-    """Protects people from JSON pointers, and annotations of a pull request from the wrong line."""
+    """Protects users from JSON pointers in messages, and annotations in pull requests from wrong lines."""
     assert field_name(path) == name
     assert path_of(name) == path
 
 
-def test_an_element_that_is_meant_by_its_name_is_no_key() -> None:
+def test_the_name_of_a_list_element_is_in_brackets() -> None:
     assert field_name(("spec", "volumes", "[data]")) == "spec.volumes[data]"
 
 
@@ -79,27 +79,31 @@ def test_an_element_that_is_meant_by_its_name_is_no_key() -> None:
         ("9" * 100, 0),
     ],
 )
-def test_quantities(text: str, amount: int) -> None:
+def test_a_quantity_is_read_in_thousandths(text: str, amount: int) -> None:
     assert thousandths(text) == amount
 
 
-def resized(requested: str, has: dict[str, Any], reason: str = "", kind: str = "containers") -> int:
-    """Returns the cores of a resized pod, from its requests and its status."""
-    part = {"name": "c", "restartPolicy": "Always", "resources": {"requests": {"cpu": requested}}}
+def cores_of(
+    requested: str, container_status: dict[str, Any], reason: str = "", kind: str = "containers"
+) -> int:
+    """Returns the cores that a Pod takes, by its requests and its status."""
+    container = {"name": "c", "restartPolicy": "Always", "resources": {"requests": {"cpu": requested}}}
     statuses = {"containers": "containerStatuses", "initContainers": "initContainerStatuses"}
-    status: dict[str, Any] = has if kind == "pod" else {statuses[kind]: [{"name": "c", **has}]}
+    status: dict[str, Any] = (
+        container_status if kind == "pod" else {statuses[kind]: [{"name": "c", **container_status}]}
+    )
     conditions = [{"type": "PodResizePending", "reason": reason}] if reason else []
-    spec = part if kind == "pod" else {kind: [part]}
+    spec = container if kind == "pod" else {kind: [container]}
     return requests(spec, status | {"conditions": conditions})["cpu"] // 1000
 
 
 @pytest.mark.parametrize("kind", ["containers", "initContainers", "pod"])
-def test_a_pod_that_is_resized_takes_what_the_scheduler_counts(kind: str) -> None:
-    """Who asks for more than a node has would else keep it from all others."""
+def test_a_resized_pod_takes_the_cores_that_the_scheduler_counts(kind: str) -> None:
+    """Protects other users: a Pod that requests more than its node has must not block the node."""
     actuated = {"resources": {"requests": {"cpu": "8"}}}
     allocated = {"allocatedResources": {"cpu": "9"}, "resources": {}}
-    assert resized("190", actuated, "Infeasible", kind) == 8
-    assert resized("190", actuated, "Deferred", kind) == 190
-    assert resized("1", actuated, kind=kind) == 8
-    assert resized("1", actuated | allocated, "Infeasible", kind) == 9
-    assert resized("1", {}, "Infeasible", kind) == 1
+    assert cores_of("190", actuated, "Infeasible", kind) == 8
+    assert cores_of("190", actuated, "Deferred", kind) == 190
+    assert cores_of("1", actuated, kind=kind) == 8
+    assert cores_of("1", actuated | allocated, "Infeasible", kind) == 9
+    assert cores_of("1", {}, "Infeasible", kind) == 1

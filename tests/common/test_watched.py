@@ -1,4 +1,4 @@
-"""A value read from files: read again when they change, kept when they are broken."""
+"""Tests of values from files: they are reloaded after a change, and kept if the new files are invalid."""
 
 import logging
 from pathlib import Path
@@ -11,7 +11,7 @@ from common.watched import UnusableError, Watched
 
 
 class Number:
-    """A file with a number in it."""
+    """A watched file that contains a number."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.reads, self.until = path, 0, float("inf")
@@ -39,14 +39,14 @@ def test_a_file_that_did_not_change_is_not_read_again(number: Number) -> None:
     assert number.reads == 1
 
 
-def test_a_changed_file_is_reloaded_counted_and_reported(number: Number) -> None:
+def test_a_changed_file_is_reloaded_at_the_next_refresh_and_reported(number: Number) -> None:
     number.path.write_text("22")
-    assert number.watched.value == 1  # no one has looked yet
+    assert number.watched.value == 1  # before the next refresh
     assert number.watched.refresh() == 22
     assert number.changes == ["reloaded"]
 
 
-def test_a_broken_file_is_read_and_reported_once_and_the_last_good_value_stays(
+def test_an_invalid_file_is_read_and_reported_once_and_the_last_valid_value_stays(
     number: Number, caplog: pytest.LogCaptureFixture
 ) -> None:
     number.path.write_text("two")
@@ -75,34 +75,34 @@ def test_a_file_that_may_become_valid_is_retried_and_reported_once(
     assert (number.reads, number.changes) == (3, ["refused"])
 
 
-def test_while_one_reads_others_have_the_value_so_far(number: Number) -> None:
+def test_other_callers_get_the_old_value_during_a_refresh(number: Number) -> None:
     number.path.write_text("22")
-    states: list[int] = []
+    values: list[int] = []
 
-    def slow() -> int:
-        states.append(number.watched.refresh())  # as another caller would, at this moment
+    def slow_read() -> int:
+        values.append(number.watched.refresh())  # as another thread would at this moment
         return 22
 
-    assert number.watched.refresh(slow) == 22
-    assert states == [1]
+    assert number.watched.refresh(slow_read) == 22
+    assert values == [1]
 
 
 def test_a_file_that_changes_while_it_is_read_is_read_again(number: Number) -> None:
     number.path.write_text("22")
 
-    def overtaken() -> int:
+    def read_too_early() -> int:
         number.path.write_text("333")
         return 22
 
-    assert number.watched.refresh(overtaken) == 22
+    assert number.watched.refresh(read_too_early) == 22
     assert number.watched.refresh() == 333
 
 
-def test_where_files_cannot_be_used_yet_a_value_to_begin_with_is(number: Number) -> None:
-    """Protects placement's start: the packaged units are known with any table files."""
+def test_the_first_value_is_used_until_the_files_are_valid(number: Number) -> None:
+    """Protects the start of the placement program, which uses the packaged units until then."""
     number.path.write_text("two")
-    begun = Watched("number", lambda: [number.path], number.read, logging.getLogger("test"), first=0)
-    assert (begun.value, begun.refresh()) == (0, 0)
-    assert "two" in begun.problem
+    watched_number = Watched("number", lambda: [number.path], number.read, logging.getLogger("test"), first=0)
+    assert (watched_number.value, watched_number.refresh()) == (0, 0)
+    assert "two" in watched_number.problem
     number.path.write_text("333")
-    assert (begun.refresh(), begun.problem) == (333, "")
+    assert (watched_number.refresh(), watched_number.problem) == (333, "")

@@ -1,4 +1,4 @@
-"""The placement annotation of a pod: it is read as it was written, or an error gives the reason."""
+"""Tests of the placement annotation of a pod: how it is written and read, and the errors about its text."""
 
 import pytest
 from hypothesis import given
@@ -23,9 +23,9 @@ from tests.helpers import examples
 
 REPLICA = "training.kubeflow.org/replica-index"
 COMPLETION = "batch.kubernetes.io/job-completion-index"
-OF_JOB = "jobset.sigs.k8s.io/job-index"
-OF_GROUP = "leaderworkerset.sigs.k8s.io/group-index"
-GATED = f"placer=gate workers=16 size=4 unit={SERVER_4} index=labels/{REPLICA}"
+JOB_INDEX = "jobset.sigs.k8s.io/job-index"
+GROUP_INDEX = "leaderworkerset.sigs.k8s.io/group-index"
+ANNOTATION = f"placer=gate workers=16 size=4 unit={SERVER_4} index=labels/{REPLICA}"
 
 labels = st.sampled_from([REPLICA, COMPLETION, SERVER_4, "rack", "a_b.c"])
 numbers = st.integers(0, 999_999)
@@ -41,15 +41,15 @@ places = st.builds(
 
 @examples(100)
 @given(places)
-def test_a_place_that_was_written_is_read_again(place: Place) -> None:
+def test_a_written_annotation_is_read_as_the_same_place(place: Place) -> None:
     assert parse(str(place)) == read({"annotations": {keys.PLACE: str(place)}}) == place
 
 
-def test_the_words_of_a_place() -> None:
-    index = Index((Summand(f"labels/{OF_JOB}", 2), Summand(f"labels/{COMPLETION}")), 1)
-    assert str(Place(Placer.WHOLE_JOB, 8, 4, SERVER_4, index, OF_GROUP)) == (
+def test_the_text_of_a_placement_annotation() -> None:
+    index = Index((Summand(f"labels/{JOB_INDEX}", 2), Summand(f"labels/{COMPLETION}")), 1)
+    assert str(Place(Placer.WHOLE_JOB, 8, 4, SERVER_4, index, GROUP_INDEX)) == (
         f"placer=gate workers=8 size=4 unit={SERVER_4} "
-        f"index=labels/{OF_JOB}*2+labels/{COMPLETION}+1 group=labels/{OF_GROUP}"
+        f"index=labels/{JOB_INDEX}*2+labels/{COMPLETION}+1 group=labels/{GROUP_INDEX}"
     )
     assert parse(f"placer=whole-job workers=8 size=4 unit={SERVER_4}").placer is Placer.WHOLE_JOB
     assert parse(f"placer=scheduler workers=8 size=4 unit={SERVER_4}").placer is Placer.SCHEDULER
@@ -59,8 +59,8 @@ def test_the_words_of_a_place() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "why"),
     [
-        (GATED, "", "it is '', not words such as placer=gate"),
-        (GATED, "x" * 5000, f"it is '{'x' * 80}', not words"),
+        (ANNOTATION, "", "it is '', not words such as placer=gate"),
+        (ANNOTATION, "x" * 5000, f"it is '{'x' * 80}', not words"),
         (" index=", f"{'x' * 2000} index=", "not words"),
         ("workers=16", "workers=16 workers=16", "not words"),
         ("workers=16", "workers=16 racks=2", "not words"),
@@ -102,13 +102,13 @@ def test_the_words_of_a_place() -> None:
 )
 def test_an_unreadable_placement_annotation_is_reported(old: str, new: str, why: str) -> None:
     with pytest.raises(ContractError) as caught:
-        read({"annotations": {keys.PLACE: GATED.replace(old, new)}})
+        read({"annotations": {keys.PLACE: ANNOTATION.replace(old, new)}})
     assert str(caught.value).startswith("annotation ultraserver-webhook.io/place cannot be read: ")
     assert why in str(caught.value)
     assert len(str(caught.value)) < 200
 
 
-def test_a_pod_without_requests_takes_no_node() -> None:
+def test_a_pod_without_a_placement_annotation_has_no_place() -> None:
     for metadata in ({}, {"annotations": None}, {"annotations": {JOB: "team.train"}}):
         assert read(metadata) is None
 
@@ -132,16 +132,16 @@ def test_a_pod_without_requests_takes_no_node() -> None:
         ("", None),
     ],
 )
-def test_the_number_of_a_pod_is_the_sum_of_what_it_has(index: str, number: int | str | None) -> None:
+def test_the_number_of_a_pod_is_the_sum_of_its_sources(index: str, number: int | str | None) -> None:
     place = parse(f"placer=gate workers=99 size=4 unit=rack{index and f' index={index}'}")
-    ranks = [
+    variables = [
         {"name": "FROM", "valueFrom": {}},
         {"name": "RANK", "value": "8"},
         {"name": "RANK", "value": "7"},
     ]
     pod = {
         "metadata": {"name": "train-worker-12", "labels": {"a": "3", "b": "2", "words": "x"}},
-        "spec": {"containers": [None, {"env": None}, {"env": [None, *ranks]}]},
+        "spec": {"containers": [None, {"env": None}, {"env": [None, *variables]}]},
     }
     if isinstance(number, str):
         with pytest.raises(ContractError, match=number):
@@ -151,7 +151,7 @@ def test_the_number_of_a_pod_is_the_sum_of_what_it_has(index: str, number: int |
 
 
 @pytest.mark.parametrize("name", ["", "train-worker", "w-7x", "w7", "w-1234567"])
-def test_a_name_without_a_number_at_its_end_has_none(name: str) -> None:
+def test_a_pod_name_without_a_number_at_its_end_is_an_error(name: str) -> None:
     with pytest.raises(ContractError, match="no number at the end of the pod's name"):
         Place(Placer.WHOLE_JOB, 4, 4, SERVER_4, Index((Summand(NAME),))).number({"metadata": {"name": name}})
 
@@ -162,11 +162,13 @@ def test_a_name_without_a_number_at_its_end_has_none(name: str) -> None:
         ({JOB: "ns.a"}, {}, "", "ns.a"),
         ({JOB: "ns.a"}, {JOB: "ns.b"}, "", "ns.a"),
         ({}, {JOB: "ns.b"}, "", "ns.b"),
-        ({JOB: "ns.a", OF_GROUP: "3"}, {}, OF_GROUP, "ns.a/3"),
-        ({OF_GROUP: "3"}, {}, OF_GROUP, ""),
+        ({JOB: "ns.a", GROUP_INDEX: "3"}, {}, GROUP_INDEX, "ns.a/3"),
+        ({GROUP_INDEX: "3"}, {}, GROUP_INDEX, ""),
         ({JOB: "j" * keys.LONGEST_LABEL}, {}, "", "j" * keys.LONGEST_LABEL),
-        ({}, {JOB: "j" * (keys.LONGEST_LABEL + 1)}, OF_GROUP, ""),
+        ({}, {JOB: "j" * (keys.LONGEST_LABEL + 1)}, GROUP_INDEX, ""),
     ],
 )
-def test_the_job_of_a_pod(labels: dict[str, str], annotations: dict[str, str], group: str, text: str) -> None:
+def test_the_job_of_a_pod_is_in_its_label_or_annotation(
+    labels: dict[str, str], annotations: dict[str, str], group: str, text: str
+) -> None:
     assert job_id({"labels": labels, "annotations": annotations}, group) == text

@@ -1,1 +1,1 @@
-"""The documents hold what they say: commands are run, outputs compared, examples loaded, links followed."""
+"""Tests that the commands, outputs, examples and links in the documents are correct."""

@@ -1,9 +1,9 @@
-"""Fenced blocks of the documents, and the commands in them.
+"""Reads the fenced blocks of the documents, and the commands in them.
 
-A block has an info string: ``console`` is a session (``$ command``, then what it prints), ``sh`` is
-commands alone, anything else is not a command. A second word names a file that the block is the content of,
-so that later commands can use it. In an output a line ``...`` stands for any lines, and ``...`` in a line
-for any text.
+The first word of a block's info string is its language. A ``console`` block has commands (``$ command``) with
+their output, a ``sh`` block has only commands, and other blocks have none. The second word is the name of a
+file with the contents of the block, which later commands can read. In an output, a line ``...`` matches any
+number of lines, and ``...`` within a line matches any text.
 """
 
 import re
@@ -13,8 +13,8 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
-ELSEWHERE = {"docs/init-script.md": "shows what containers print: tests/nodes has real ones"}
-"""Documents whose blocks are not looked at here, and why."""
+UNTESTED = {"docs/init-script.md": "shows the output of containers, which run only in tests/nodes"}
+"""Documents whose blocks are not tested here, with the reason."""
 
 _FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _FENCE = re.compile(r"^(`{3,})([^`\n]*)\n(.*?)^\1[ ]*$", re.MULTILINE | re.DOTALL)
@@ -22,7 +22,7 @@ _FENCE = re.compile(r"^(`{3,})([^`\n]*)\n(.*?)^\1[ ]*$", re.MULTILINE | re.DOTAL
 
 @dataclass(frozen=True)
 class Step:
-    """A command as a document shows it; ``output`` is None where the document shows commands alone."""
+    """A command of a document, with its output; None if the document shows no outputs."""
 
     where: str
     command: str
@@ -39,25 +39,25 @@ class Block:
     text: str
 
     def steps(self) -> list[Step]:
-        """Its commands, in order."""
+        """Returns the commands of the block, in order."""
         if self.language == "console":
             parts = re.split(r"^\$ ", self.text, flags=re.MULTILINE)
             assert not parts[0].strip(), f"{self.where}: a console block begins with a command"
-            return [self._step(part, shown=True) for part in parts[1:]]
+            return [self._step(part, has_output=True) for part in parts[1:]]
         if self.language == "sh":
             lines = re.sub(r"\\\n\s*", "", self.text).splitlines()
-            return [self._step(line, shown=False) for line in lines if line and not line.startswith("#")]
+            return [self._step(line, has_output=False) for line in lines if line and not line.startswith("#")]
         return []
 
-    def _step(self, text: str, *, shown: bool) -> Step:
-        # A line that ends with a backslash goes on in the next one.
+    def _step(self, text: str, *, has_output: bool) -> Step:
+        # A command continues on the next line if its line ends with a backslash.
         command, _, output = re.sub(r"\\\n\s*", "", text).partition("\n")
-        return Step(f"{self.where}: $ {command}", command, output if shown else None)
+        return Step(f"{self.where}: $ {command}", command, output if has_output else None)
 
 
 @cache
 def documents() -> list[str]:
-    """Returns every document of the project, by its path in the repository."""
+    """Returns the paths of all documents, relative to the repository."""
     paths = [*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md")]
     return sorted(str(path.relative_to(REPOSITORY)) for path in paths)
 
@@ -73,24 +73,24 @@ def without_blocks(document: str) -> str:
 
 
 def anchors(document: str) -> set[str]:
-    """Returns what headings can be linked to, as GitHub makes it of their text."""
+    """Returns the anchors of a document's headings."""
     headings = re.findall(r"^#+ +(.+?) *$", without_blocks(document), re.MULTILINE)
     return {anchor_of(heading) for heading in headings}
 
 
 def anchor_of(heading: str) -> str:
-    """Returns the anchor that GitHub makes of a heading."""
+    """Returns the anchor that GitHub gives to a heading."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def blocks_of(document: str) -> list[Block]:
-    """Returns the fenced blocks of a document, none for one that is not looked at."""
-    return [] if document in ELSEWHERE else read_blocks(document)
+    """Returns the fenced blocks of a document; empty for a document that is not tested here."""
+    return [] if document in UNTESTED else read_blocks(document)
 
 
 @cache
 def read_blocks(document: str) -> list[Block]:
-    """Returns the fenced blocks of a document, whichever it is."""
+    """Returns the fenced blocks of any document."""
     text = text_of(document)
     blocks = []
     for match in _FENCE.finditer(text):

@@ -1,7 +1,7 @@
-"""The prose linter: ``python -m tests.docs.prose`` looks for words that the style page replaces.
+"""The prose linter: ``python -m tests.docs.prose`` looks for the words and patterns of ``style.yaml``.
 
-Prose is the text of documents, and in code the comments, docstrings and messages. Proselint finds the words:
-those of ``style.yaml``, and some of its own checks.
+Prose is the text of documents, and in code the comments, docstrings and messages. The linter uses proselint,
+and also runs some of proselint's own checks.
 """
 
 import io
@@ -38,16 +38,16 @@ _CODE = re.compile(r"`[^`\n]*`")
 
 
 def register() -> dict[str, bool]:
-    """Registers the checks with proselint, and returns which of them are on."""
+    """Registers the checks with proselint, and returns the checks that are on."""
     words: dict[str, str] = yaml.safe_load(PATTERNS.read_text(encoding="utf-8"))
     own = (
         ("words", Padding.WORDS_IN_TEXT, True, lambda pattern: not pattern.startswith("(")),
         ("patterns", Padding.RAW, False, lambda pattern: pattern.startswith("(")),
     )
     CheckRegistry().register_many(packaged)
-    for name, padding, either_case, chosen in own:
-        items = {pattern: instead for pattern, instead in words.items() if chosen(pattern)}
-        options = RegexOptions(case_insensitive=either_case, multi_line=True)
+    for name, padding, ignore_case, selects in own:
+        items = {pattern: instead for pattern, instead in words.items() if selects(pattern)}
+        options = RegexOptions(case_insensitive=ignore_case, multi_line=True)
         CheckRegistry().register(
             Check(
                 PreferredForms(items, padding),
@@ -61,7 +61,7 @@ def register() -> dict[str, bool]:
 
 
 def prose(name: str, text: str) -> str:
-    """Returns ``text`` with everything blank that is not prose, so that lines and columns stay."""
+    """Returns ``text`` with blanks in place of everything but prose, so that lines and columns stay."""
     if name.endswith(".py"):
         text = _of_python(text)
     if name.endswith(".md"):
@@ -74,7 +74,7 @@ def _blank(match: re.Match[str]) -> str:
 
 
 def _of_python(text: str) -> str:
-    """Keeps comments and strings: docstrings and messages are strings."""
+    """Returns Python code with blanks in place of everything but comments and strings."""
     source = text.splitlines()
     lines = [" " * len(line) for line in source]
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
@@ -89,14 +89,14 @@ def _of_python(text: str) -> str:
 
 
 def complaints(name: str, text: str, checks: dict[str, bool]) -> Iterator[str]:
-    """Yields a line for each word in the prose of ``text`` that the style page replaces."""
+    """Yields a line for each fault in the prose of ``text``."""
     for result in LintFile(name, prose(name, text)).lint({"max_errors": 1000, "checks": checks}):
         line, column = result.pos
         yield f"{name}:{line}:{column}: {result.check_result.message}"
 
 
 def files() -> list[str]:
-    """Returns the files of the repository that hold prose."""
+    """Returns the files of the repository that contain prose."""
     names = subprocess.run(
         ["git", "ls-files"], cwd=REPOSITORY, check=True, capture_output=True, text=True
     ).stdout.splitlines()
@@ -104,7 +104,7 @@ def files() -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Lints the repository, or the files and folders that are named, and returns an exit code."""
+    """Lints the repository, or the named files and folders; returns the exit code."""
     checks = register()
     lines = [
         line

@@ -1,4 +1,4 @@
-"""Running what a document shows, and comparing what comes out."""
+"""Runs the commands of documents, and compares their output."""
 
 import contextlib
 import os
@@ -23,7 +23,7 @@ PROGRAM = "ultraserver-webhook"
 CI = {
     "make lint": ".ci/run",
     "make cluster-tools": ".ci/run",
-    "make manifests": "tests/plane/manifests compares what it writes",
+    "make manifests": "tests/plane/manifests compares its output",
     "make node-tools images": ".ci/run",
     "make demo": ".ci/run",
     "make release": ".ci/run",
@@ -33,16 +33,16 @@ CI = {
     "make test-nodes": ".ci/run",
     ".ci/run": "CI itself",
 }
-"""Commands that take minutes, and what runs them."""
+"""Commands that take minutes, and the places that run them instead."""
 
-HOURS = {"make test-soak": "a release needs its record, see CONTRIBUTING.md"}
-"""Commands that take hours, and who runs them."""
+HOURS = {"make test-soak": "run before a release, see CONTRIBUTING.md"}
+"""Commands that take hours, and when they are run."""
 
 ON_LOOPBACK = ("make run", "curl ")
-"""Beginnings of commands that need the webhook of ``make run``: tests/docs/test_commands.py has one."""
+"""Beginnings of commands that need the webhook of ``make run``, which tests/docs/test_commands.py runs."""
 
 ON_A_CLUSTER = ("make cluster", "export KUBECONFIG=", "alias kubectl=", "kubectl ", "helm ")
-"""Beginnings of commands that need a control plane: tests/plane/test_readme.py has one."""
+"""Beginnings of commands that need a control plane, as in tests/plane/test_readme.py."""
 
 SETUP = (
     "python3 -m venv ",
@@ -52,70 +52,70 @@ SETUP = (
     ".venv/bin/pytest",
     ".venv/bin/pip install",
 )
-"""Beginnings of commands that make what a test runs in, or need what no test machine has."""
+"""Beginnings of commands that set up the environment, or need a program that no test machine has."""
 
 MEASURES = (".venv/bin/python -m tests.bench.", ".venv/bin/python -m testbed.experiment --trace")
-"""Beginnings of commands that take from minutes to an hour; tests/attack runs their parts in short."""
+"""Beginnings of commands that take from minutes to an hour."""
 
 MASKS = {
     "revision of a table, or digest": (r"(?<![0-9a-z])(?:[0-9a-f]{12}|[0-9a-f]{10})(?![0-9a-z])", "DIGEST"),
     "length of a script": (r"\b\d+ more lines", "N more lines"),
     "process": (r"pid: \d+|(?<=\()\d+(?=\)$)", "PID"),
 }
-"""What differs from machine to machine or from release to release, and what it is called."""
+"""Parts of outputs that differ by machine or release: a pattern, and its replacement."""
 
 
 def is_run_here(step: Step) -> bool:
-    """Returns whether a command is run with what this repository alone has."""
-    elsewhere = (*SETUP, *ON_LOOPBACK, *ON_A_CLUSTER, *MEASURES)
-    return step.command not in CI | HOURS and not step.command.startswith(elsewhere)
+    """Returns whether a command needs only this repository: no server, no cluster, no setup."""
+    beginnings = (*SETUP, *ON_LOOPBACK, *ON_A_CLUSTER, *MEASURES)
+    return step.command not in CI | HOURS and not step.command.startswith(beginnings)
 
 
 def is_one_program(command: str) -> bool:
-    """Returns whether a command line is our program and its arguments, with nothing for a shell to do."""
+    """Returns whether a command line is this project's program with arguments, without shell syntax."""
     return command.startswith(f"{PROGRAM} ") and not set(command) & set("|&;<>()$`\\*?[]#~{}\n")
 
 
-def documents_with(wanted: Callable[[Step], bool]) -> list[str]:
-    """Returns the documents that show such a command; there is at least one."""
+def documents_with(condition: Callable[[Step], bool]) -> list[str]:
+    """Returns the documents with a command that meets the condition. There must be a document."""
     names = [
         document
         for document in documents()
-        if any(wanted(step) for block in blocks_of(document) for step in block.steps())
+        if any(condition(step) for block in blocks_of(document) for step in block.steps())
     ]
-    assert names, "no document shows such a command"
+    assert names, "no document has a command that meets the condition"
     return names
 
 
 def write_file(block: Block, folder: Path) -> None:
-    """Puts the file that a block is the content of where the commands run."""
+    """Writes the file of a block, if the block has a file name."""
     if block.file:
         (folder / block.file).write_text(block.text, encoding="utf-8")
 
 
 def run_in_process(command: str, folder: Path) -> tuple[str, int]:
-    """Returns the same as ``run`` for a command that ``is_one_program``, without a process."""
+    """Returns the result of ``run`` without a process, for a command that ``is_one_program``."""
     _, *words = shlex.split(command)
     with contextlib.chdir(folder):
-        done = CliRunner().invoke(main, words, prog_name=PROGRAM, catch_exceptions=False)
-    return done.output, done.exit_code
+        result = CliRunner().invoke(main, words, prog_name=PROGRAM, catch_exceptions=False)
+    return result.output, result.exit_code
 
 
 def run_cheaply(command: str, folder: Path, last: int = 0) -> tuple[str, int]:
-    """Returns the same as ``run``, in this process where that is possible."""
+    """Returns the result of ``run``, without a process if that is possible."""
     return run_in_process(command, folder) if is_one_program(command) else run(command, folder, last)
 
 
 def run(
     command: str, folder: Path, last: int = 0, path: Sequence[str] = (), env: Mapping[str, str] | None = None
 ) -> tuple[str, int]:
-    """Runs a command in a shell; ``$?`` is the status of the last one.
+    """Runs a command in a shell, in which ``$?`` has the value ``last``.
 
     Returns:
-        What it printed, errors too, and its status.
+        The output, including errors, and the exit status.
     """
     search = [*path, str(Path(sys.executable).parent), os.environ["PATH"]]
-    done = subprocess.run(
+    result = subprocess.run(
         ["bash", "-c", f"(exit {last})\n{command}"],
         cwd=folder,
         env={**os.environ, **(env or {}), "PATH": ":".join(search)},
@@ -125,50 +125,50 @@ def run(
         stderr=subprocess.STDOUT,
         text=True,
     )
-    return done.stdout, done.returncode
+    return result.stdout, result.returncode
 
 
 def folder_with_examples(folder: Path) -> Path:
-    """Returns a folder that looks like the repository to the commands of a document."""
+    """Adds the examples and manifests, which commands of documents need, to a folder; returns the folder."""
     for name in ("examples", "manifests"):
-        if not (folder / name).exists():  # an installation has manifests of its own
+        if not (folder / name).exists():  # the folder of an installation has its own manifests
             (folder / name).symlink_to(REPOSITORY / name)
     return folder
 
 
-def masked(text: str, masks: Mapping[str, tuple[str, str]]) -> str:
+def apply_masks(text: str, masks: Mapping[str, tuple[str, str]]) -> str:
     for pattern, replacement in masks.values():
         text = re.sub(pattern, replacement, text, flags=re.MULTILINE)
     return text
 
 
 def assert_printed(step: Step, actual: str, masks: Mapping[str, tuple[str, str]] = MASKS) -> None:
-    """Compares what a document shows with what was printed."""
+    """Asserts that the output of a command is the output in the document."""
     if step.output is None:
         return
-    expected = masked(step.output, masks).rstrip("\n")
-    got = masked(actual, masks).rstrip("\n")
-    pattern = "".join(map(_line, expected.split("\n"))) if expected else ""
-    assert re.fullmatch(pattern, got + "\n" if got else ""), f"{step.where}\nnow prints:\n{actual}"
+    expected = apply_masks(step.output, masks).rstrip("\n")
+    output = apply_masks(actual, masks).rstrip("\n")
+    pattern = "".join(map(_line_pattern, expected.split("\n"))) if expected else ""
+    assert re.fullmatch(pattern, output + "\n" if output else ""), f"{step.where}\nnow prints:\n{actual}"
 
 
-def _line(line: str) -> str:
+def _line_pattern(line: str) -> str:
     if line.strip() == "...":
         return r"(?:.*\n)*?"
     return re.escape(line.rstrip()).replace(re.escape("..."), ".*") + r"[ ]*\n"
 
 
 @dataclass
-class Made:
-    """A target of make that stays in the foreground: its output until it is ready, and after Ctrl-C."""
+class MakeOutput:
+    """The output of a make target that runs until Ctrl-C: until it is ready, and after Ctrl-C."""
 
     output: str = ""
-    rest: str = ""
+    after_interrupt: str = ""
 
 
 @contextlib.contextmanager
-def make(ready: str, *words: str) -> Iterator[Made]:
-    """Runs make as in a terminal, with the environment of the tests, until it says ``ready``; then Ctrl-C."""
+def make(ready: str, *words: str) -> Iterator[MakeOutput]:
+    """Runs make until it prints ``ready``, and interrupts it at the end, as Ctrl-C in a terminal does."""
     command = ["make", "--no-print-directory", f"BIN={Path(sys.executable).parent}", *words]
     env = {key: value for key, value in os.environ.items() if not key.startswith("MAKE")}
     with subprocess.Popen(
@@ -181,24 +181,24 @@ def make(ready: str, *words: str) -> Iterator[Made]:
         start_new_session=True,
     ) as process:
         assert process.stdout is not None
-        made = Made()
-        # Ends the reading below if it is not ready in time.
+        result = MakeOutput()
+        # Ends the loop below if make is not ready in time.
         stop = threading.Timer(PATIENCE, os.killpg, (process.pid, signal.SIGTERM))
         stop.start()
         try:
             for line in process.stdout:
-                made.output += line
+                result.output += line
                 if ready in line:
                     break
             stop.cancel()
-            assert ready in made.output, f"make {words}: no {ready!r} in {PATIENCE:.0f} s but:\n{made.output}"
-            yield made
+            assert ready in result.output, f"make {words}: no {ready!r} in {PATIENCE:.0f} s:\n{result.output}"
+            yield result
         finally:
             stop.cancel()
-            # As a terminal does at Ctrl-C: to the whole group.
+            # Ctrl-C in a terminal signals the whole process group.
             os.killpg(process.pid, signal.SIGINT)
             try:
-                made.rest, _ = process.communicate(timeout=PATIENCE)
+                result.after_interrupt, _ = process.communicate(timeout=PATIENCE)
             except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGTERM)  # leaving the context would wait for it
+                os.killpg(process.pid, signal.SIGTERM)  # otherwise the end of the context waits for make
                 raise

@@ -1,4 +1,4 @@
-"""The parts of the documents made from the packaged rule table; ``python -m tests.docs`` writes them."""
+"""Generates parts of the documents from the packaged rule table; ``python -m tests.docs`` writes them."""
 
 import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -132,7 +132,7 @@ def reference() -> str:
         [
             INTRODUCTION,
             _rules(packaged.rules),
-            *_of_components({rule.name for rule in packaged.rules}),
+            *_rules_of_components({rule.name for rule in packaged.rules}),
             MESSAGES_INTRODUCTION,
             _markdown(MESSAGES, [*_messages(packaged)]),
             *_other_codes(),
@@ -145,7 +145,7 @@ def reference() -> str:
 
 
 def updated(text: str) -> str:
-    """Returns the README with the present shapes."""
+    """Returns the README with a new table of shapes."""
     before, start, rest = text.partition(_row(SHAPES))
     while rest.startswith("|"):
         rest = rest.partition("\n")[2]
@@ -198,7 +198,7 @@ def _switched_on() -> Mapping[str, str]:
     }
 
 
-def _of_components(packaged: set[str]) -> Iterator[str]:
+def _rules_of_components(packaged: set[str]) -> Iterator[str]:
     """Yields the rules that the other tables of an installation add, each table under a heading."""
     for value, table in _components().items():
         rules = [rule for rule in table.rules if rule.name not in packaged]
@@ -246,54 +246,54 @@ def _keys() -> Iterator[str]:
     """Yields every row of a table with its keys, from the published schema."""
     schema = published_schema()
     yield from _keys_of("Table", schema)
-    for name, row in _reached(schema, schema["$defs"], {}).items():
+    for name, row in _referenced_rows(schema, schema["$defs"], {}).items():
         yield from _keys_of(name, row)
 
 
-def _reached(part: Any, rows: Mapping[str, Any], obj: dict[str, Any]) -> dict[str, Any]:
+def _referenced_rows(part: Any, rows: Mapping[str, Any], obj: dict[str, Any]) -> dict[str, Any]:
     """Returns the rows that a part of the schema mentions, in the order in which they are mentioned."""
     if isinstance(part, dict):
         name = str(part.get("$ref", "")).rpartition("/")[2]
-        if name in rows and name not in obj and _described(rows[name]):
+        if name in rows and name not in obj and _has_description(rows[name]):
             obj[name] = rows[name]
-            _reached(rows[name], rows, obj)
+            _referenced_rows(rows[name], rows, obj)
         for key, value in part.items():
             if key not in {"$defs", "add"}:  # a pod template is Kubernetes' own
-                _reached(value, rows, obj)
+                _referenced_rows(value, rows, obj)
     elif isinstance(part, list):
         for value in part:
-            _reached(value, rows, obj)
+            _referenced_rows(value, rows, obj)
     return obj
 
 
-def _described(row: Mapping[str, Any]) -> bool:
+def _has_description(row: Mapping[str, Any]) -> bool:
     return "description" in row and "properties" in row
 
 
 def _keys_of(name: str, row: Mapping[str, Any]) -> Iterator[str]:
     names = [key for key, part in row["properties"].items() if "description" in part]
     paths = keys_by_path()
-    above = {at.rpartition(".")[0]: [] for at in paths}
-    for at, key in paths.items():
-        above[at.rpartition(".")[0]].append(key)
+    keys_of_rows = {path.rpartition(".")[0]: [] for path in paths}
+    for path, key in paths.items():
+        keys_of_rows[path.rpartition(".")[0]].append(key)
     described = [
         (f"`{key.name}`", key.type, key.default, key.example and f"`{key.example}`", key.about)
-        for key in next(keys for keys in above.values() if [key.name for key in keys] == names)
+        for key in next(keys for keys in keys_of_rows.values() if [key.name for key in keys] == names)
     ]
-    messages = [tuple(cell.replace("|", r"\|") for cell in cells) for cells in described]
-    yield f"\n### {name}\n\n{row['description']}\n\n{_markdown(KEYS, messages)}"
+    rows = [tuple(cell.replace("|", r"\|") for cell in cells) for cells in described]
+    yield f"\n### {name}\n\n{row['description']}\n\n{_markdown(KEYS, rows)}"
 
 
 def _contract() -> Iterator[tuple[str, str]]:
-    """Yields what this project writes on objects, and the first sentence about each."""
+    """Yields each key or name that this project writes on objects, and the first paragraph about it."""
     source = (REPOSITORY / "contract" / "keys.py").read_text(encoding="utf-8")
     body = ast.parse(source).body
-    for line, about in pairwise(body):
-        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name):
-            value = getattr(keys, line.target.id)
+    for assignment, docstring in pairwise(body):
+        if isinstance(assignment, ast.AnnAssign) and isinstance(assignment.target, ast.Name):
+            value = getattr(keys, assignment.target.id)
             if str(value).startswith(keys.PREFIX) and value != keys.PREFIX:
-                assert isinstance(about, ast.Expr), f"{line.target.id} has no text"
-                text = str(ast.literal_eval(about.value)).partition("\n\n")[0]
+                assert isinstance(docstring, ast.Expr), f"{assignment.target.id} has no text"
+                text = str(ast.literal_eval(docstring.value)).partition("\n\n")[0]
                 yield f"`{value}`", text.replace("``", "`")
     for name, about in BY_ROWS.items():
         yield f"`{keys.PREFIX}{name}`", about
@@ -307,7 +307,7 @@ def _row(cells: tuple[str, ...]) -> str:
     return "| " + " | ".join(cells) + " |\n"
 
 
-WRITTEN: Mapping[str, Callable[[str], str]] = {
+GENERATORS: Mapping[str, Callable[[str], str]] = {
     "README.md": updated,
     "docs/install.md": values.updated,
     "docs/reference.md": lambda _: reference(),

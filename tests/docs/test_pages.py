@@ -1,4 +1,4 @@
-"""The pages of the documents: length, links, records, examples, matrices and what is generated of them."""
+"""Tests of the documents: length, links, decision records, examples, support matrices, generated parts."""
 
 import ast
 import json
@@ -20,7 +20,7 @@ from tests.docs.blocks import (
     text_of,
     without_blocks,
 )
-from tests.docs.tables import SHAPES, WRITTEN
+from tests.docs.tables import GENERATORS, SHAPES
 from tests.helpers import load_text
 from webhook.documents import read_documents
 from webhook.engine.outcome import OutcomeKind
@@ -43,8 +43,8 @@ README_LINES = 130
 PAGES = [name for name in documents() if re.fullmatch(r"docs/[^/]+\.md", name)]
 
 
-def test_the_documents_have_at_most_so_many_words() -> None:
-    """Counts README and pages without code blocks, tables and decisions."""
+def test_the_documents_are_not_too_long() -> None:
+    """Counts the words of README and docs, except for code blocks, tables and decision records."""
     words = {
         name: sum(
             bool(re.search(r"\w", word))
@@ -58,12 +58,12 @@ def test_the_documents_have_at_most_so_many_words() -> None:
     assert sum(words.values()) <= WORDS, words
 
 
-def test_the_readme_has_at_most_so_many_lines() -> None:
+def test_the_readme_is_not_too_long() -> None:
     assert len(text_of("README.md").splitlines()) <= README_LINES
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_page_has_one_title_and_a_first_sentence_with_its_question(page: str) -> None:
+def test_a_page_has_one_title_and_begins_with_a_sentence_of_moderate_length(page: str) -> None:
     title, _, rest = without_blocks(page).partition("\n\n")
     assert re.fullmatch(r"# [^\n]+", title)
     assert not re.search(r"^# ", rest, re.MULTILINE), "one title"
@@ -87,10 +87,10 @@ def test_links_resolve(document: str) -> None:
         if "://" in target:
             continue
         file, _, anchor = target.partition("#")
-        there = (REPOSITORY / document).parent / file if file else REPOSITORY / document
-        assert there.exists(), f"{document}: {target} is not there"
+        path = (REPOSITORY / document).parent / file if file else REPOSITORY / document
+        assert path.exists(), f"{document}: {target} does not exist"
         if anchor:
-            name = str(there.resolve().relative_to(REPOSITORY))
+            name = str(path.resolve().relative_to(REPOSITORY))
             assert anchor in anchors(name), f"{document}: {target}: no such heading"
 
 
@@ -105,74 +105,76 @@ RECORDS = sorted(path.name for path in (REPOSITORY / "docs/adr").glob("[0-9]*.md
 STATUS = re.compile(
     r"^Status: (accepted|proposed|superseded by \[\d{4}\]\(\S+\)), \d{4}-\d\d-\d\d\b", re.MULTILINE
 )
-TOP = {path.name for path in REPOSITORY.iterdir() if path.is_dir() and not path.name.startswith(".")}
+TOP_FOLDERS = {path.name for path in REPOSITORY.iterdir() if path.is_dir() and not path.name.startswith(".")}
 PATH = re.compile(r"`((?:\w[\w.-]*/)+[\w.-]*|[\w-]+\.(?:py|md|sh|tpl))`(?! \(removed\))")
-"""A path in code: in a folder, or a file with an extension of ours."""
+"""A file with a folder or a known extension, in backquotes, without the note ``(removed)``."""
 
 
 @pytest.mark.parametrize("record", RECORDS)
-def test_a_record_has_its_number_a_status_and_a_date(record: str) -> None:
+def test_a_decision_record_has_its_number_a_status_and_a_date(record: str) -> None:
     lines = text_of(f"docs/adr/{record}").splitlines()
     assert lines[0].startswith(f"# {record[:4]}: ")
     assert STATUS.match(lines[2]), lines[2]
 
 
 @pytest.mark.parametrize("record", RECORDS)
-def test_a_record_names_only_files_that_are_there(record: str) -> None:
+def test_a_decision_record_names_only_existing_files(record: str) -> None:
     for path in PATH.findall(without_blocks(f"docs/adr/{record}")):
-        if "/" not in path or path.partition("/")[0] in TOP:
-            assert (REPOSITORY / path).exists(), f"{record}: {path} is not there; write (removed) behind it"
+        if "/" not in path or path.partition("/")[0] in TOP_FOLDERS:
+            assert (REPOSITORY / path).exists(), f"{record}: {path} does not exist; write (removed) after it"
 
 
-def test_every_number_has_a_record_or_a_successor() -> None:
-    elsewhere = re.findall(r"^\| (\d{4}) \|", text_of("docs/adr/README.md"), re.MULTILINE)
-    numbers = sorted([*elsewhere, *(record[:4] for record in RECORDS)])
+def test_every_number_has_a_decision_record_or_a_row_in_the_index() -> None:
+    index = re.findall(r"^\| (\d{4}) \|", text_of("docs/adr/README.md"), re.MULTILINE)
+    numbers = sorted([*index, *(record[:4] for record in RECORDS)])
     assert numbers == [f"{number:04}" for number in range(1, len(numbers) + 1)]
 
 
-WHAT = ["one UltraServer", "several UltraServers", "its own controller", "updates", "waits whole"]
-ROW = re.compile(r"^\| `([^`]+/[A-Za-z]+)` \| ([^|`]+) \| ([^|]+) \|$", re.MULTILINE)
-MADE_INTO_ANOTHER = {"trainer.kubeflow.org/v1alpha1/TrainJob"}
-"""Kinds without a row of their own: what they are made into is sent."""
+BEHAVIOURS = ["one UltraServer", "several UltraServers", "its own controller", "updates", "waits whole"]
+KIND_ROW = re.compile(r"^\| `([^`]+/[A-Za-z]+)` \| ([^|`]+) \| ([^|]+) \|$", re.MULTILINE)
+CONVERTED_KINDS = {"trainer.kubeflow.org/v1alpha1/TrainJob"}
+"""Kinds that are not in the rule table, because their controllers create jobs of other kinds."""
 MATRICES = text_of("tests/SUPPORT.md")
-ROWS = ROW.findall(MATRICES)
-HELD = re.compile(r"^\| ([^|]+) \| (`tests/[^`]+`|cannot be: [^|]+|not yet: [^|]+) \|$", re.MULTILINE)
-OTHERS = [("nodes of every sort", *row) for row in HELD.findall(MATRICES)]
+KIND_ROWS = KIND_ROW.findall(MATRICES)
+NODE_ROW = re.compile(r"^\| ([^|]+) \| (`tests/[^`]+`|untestable: [^|]+|not yet: [^|]+) \|$", re.MULTILINE)
+NODE_ROWS = [("nodes of every sort", *row) for row in NODE_ROW.findall(MATRICES)]
 
 
 def test_every_kind_of_the_packaged_table_has_every_row_once() -> None:
     kinds = {kind for workload in load_default().workloads for kind in workload.kinds if kind != "v1/Pod"}
-    expected = [(kind, what) for kind in kinds | MADE_INTO_ANOTHER for what in WHAT]
-    assert sorted((kind, what) for kind, what, _ in ROWS) == sorted(expected)
+    expected = [(kind, behaviour) for kind in kinds | CONVERTED_KINDS for behaviour in BEHAVIOURS]
+    assert sorted((kind, behaviour) for kind, behaviour, _ in KIND_ROWS) == sorted(expected)
 
 
-def test_each_sort_of_node_has_a_matrix() -> None:
-    assert len(OTHERS) > 10
+def test_the_matrix_of_nodes_has_rows() -> None:
+    assert len(NODE_ROWS) > 10
 
 
-@pytest.mark.parametrize(("kind", "what", "held"), [*ROWS, *OTHERS])
-def test_a_row_names_an_existing_test_or_gives_the_reason_for_none(kind: str, what: str, held: str) -> None:
-    named = re.fullmatch(r"`(tests/[a-z0-9_/]+\.py)::(test_[a-z0-9_]+)`", held)
-    if not named:
-        assert re.match("cannot be: .{10,}", held), (kind, what)
+@pytest.mark.parametrize(("kind", "behaviour", "cell"), [*KIND_ROWS, *NODE_ROWS])
+def test_a_row_names_an_existing_test_or_the_reason_why_there_is_none(
+    kind: str, behaviour: str, cell: str
+) -> None:
+    match = re.fullmatch(r"`(tests/[a-z0-9_/]+\.py)::(test_[a-z0-9_]+)`", cell)
+    if not match:
+        assert re.match("untestable: .{10,}", cell), (kind, behaviour)
         return
-    module = ast.parse((REPOSITORY / named[1]).read_text(encoding="utf-8"))
-    functions = [node for node in module.body if isinstance(node, ast.FunctionDef) and node.name == named[2]]
+    module = ast.parse((REPOSITORY / match[1]).read_text(encoding="utf-8"))
+    functions = [node for node in module.body if isinstance(node, ast.FunctionDef) and node.name == match[2]]
     assert len(functions) == 1
-    skipped = [ast.unparse(mark) for mark in functions[0].decorator_list]
-    assert not any("skip" in mark or "xfail" in mark for mark in skipped)
+    decorators = [ast.unparse(mark) for mark in functions[0].decorator_list]
+    assert not any("skip" in mark or "xfail" in mark for mark in decorators)
 
 
 TEST = re.compile(r"^def (test_\w+)", re.MULTILINE)
 
 
-def test_every_test_that_the_pages_about_attacks_name_is_there() -> None:
+def test_every_test_that_the_pages_about_attacks_name_exists() -> None:
     pages = [text_of(page) for page in ("docs/threat-model.md", "tests/attack/README.md")]
-    named = {name for page in pages for name in re.findall(r"`(test_\w+)`", page)}
-    assert len(named) > 15
+    names = {name for page in pages for name in re.findall(r"`(test_\w+)`", page)}
+    assert len(names) > 15
     sources = [path.read_text(encoding="utf-8") for path in (REPOSITORY / "tests").rglob("test_*.py")]
-    there = {name for source in sources for name in TEST.findall(source)}
-    assert named <= there, named - there
+    existing = {name for source in sources for name in TEST.findall(source)}
+    assert names <= existing, names - existing
 
 
 def test_the_schema_of_the_chart_has_every_value_and_no_other() -> None:
@@ -181,38 +183,40 @@ def test_the_schema_of_the_chart_has_every_value_and_no_other() -> None:
     assert {*schema["properties"]} == {*values, "global"}
 
 
-def test_the_document_names_every_file_of_recommended_values() -> None:
-    listed = (
+def test_the_install_page_lists_every_file_of_recommended_values() -> None:
+    sentence = (
         text_of("docs/install.md").partition("file for each of these sets of values:")[2].partition(".")[0]
     )
-    assert set(re.findall(r"`([a-z-]+)`", listed)) == {*chart.RECOMMENDED, "pods"}
+    assert set(re.findall(r"`([a-z-]+)`", sentence)) == {*chart.RECOMMENDED, "pods"}
 
 
 NAMED = {"field.NAME", "value.NAME"}
-"""Placeholders whose names a table gives."""
+"""Placeholders whose names are from the rule table."""
 
 
-def test_the_document_lists_every_placeholder() -> None:
+def test_the_rule_table_page_lists_every_placeholder() -> None:
     text = (REPOSITORY / "docs" / "rule-table.md").read_text(encoding="utf-8")
     (table,) = re.findall(r"^\| placeholder \|.*\n((?:\|.*\n)+)", text, re.MULTILINE)
-    listed = {name for row in table.splitlines() for name in re.findall(r"\$\(([^)]+)\)", row.split("|")[1])}
+    placeholders = {
+        name for row in table.splitlines() for name in re.findall(r"\$\(([^)]+)\)", row.split("|")[1])
+    }
     of_role = {f"ROLE.{name}" for name in (*OF_ROLE, *ROLE_MAPS)}
-    assert listed == {*OF_JOB, *OF_POD, *OF_REQUEST, *OF_FAULT, *SCRIPTS, *OF_UNITS, *NAMED, *of_role}
+    assert placeholders == {*OF_JOB, *OF_POD, *OF_REQUEST, *OF_FAULT, *SCRIPTS, *OF_UNITS, *NAMED, *of_role}
 
 
-@pytest.mark.parametrize("document", WRITTEN)
+@pytest.mark.parametrize("document", GENERATORS)
 def test_a_document_agrees_with_the_packaged_rule_table(document: str) -> None:
-    assert WRITTEN[document](text_of(document)) == text_of(document), "python -m tests.docs writes it"
+    assert GENERATORS[document](text_of(document)) == text_of(document), "python -m tests.docs writes it"
 
 
 def test_the_reference_has_every_label_and_annotation_of_the_packaged_table() -> None:
-    named = re.findall(
+    keys = re.findall(
         r"ultraserver-webhook\.io(?:/|~1)([a-z-]+)\b",
         "".join(text.decode() for text in packaged_texts().values()),
     )
-    assert "hostfile" in named
-    listed = text_of("docs/reference.md").partition("## Labels")[2]
-    assert [name for name in set(named) if f"| `{PREFIX}{name}` |" not in listed] == []
+    assert "hostfile" in keys
+    section = text_of("docs/reference.md").partition("## Labels")[2]
+    assert [name for name in set(keys) if f"| `{PREFIX}{name}` |" not in section] == []
 
 
 def test_the_readme_has_the_shapes() -> None:
@@ -228,7 +232,7 @@ def test_there_are_examples() -> None:
 
 
 @pytest.mark.parametrize("block", EXAMPLES, ids=lambda block: block.where)
-def test_yaml_is_read(block: Block) -> None:
+def test_yaml_in_a_document_can_be_read(block: Block) -> None:
     assert read_documents(block.text, block.where)
 
 
@@ -241,22 +245,23 @@ FILES = [
 
 
 @pytest.mark.parametrize("block", FILES, ids=lambda block: block.where)
-def test_a_file_has_its_name_in_its_first_line_because_github_does_not_show_the_info_string(
-    block: Block,
-) -> None:
+def test_a_file_in_a_document_has_its_name_in_its_first_line(block: Block) -> None:
+    """GitHub does not show the info string, which also has the name."""
     assert block.text.startswith(f"# {block.file}\n")
 
 
 @pytest.mark.parametrize("block", TABLES, ids=lambda block: block.where)
-def test_rule_tables_load(block: Block) -> None:
+def test_rule_tables_in_documents_load(block: Block) -> None:
     assert load_text(block.text, block.where).rules
 
 
 def test_each_shape_and_each_kind_has_an_example() -> None:
     files = sorted((REPOSITORY / "examples").glob("*.yaml"))
-    text = [each for file in files for each in read_documents(file.read_bytes(), file.name)]
-    shown = [each for each in preview(load_default(), text) if each.report["workload"]]
-    assert {each.report["outcome"] for each in shown} == {OutcomeKind.CHANGED}
-    assert {each.report["job"]["shape"] for each in shown} == {row.name for row in load_default().shapes}
-    kinds = {kind_of(each.run.object).rpartition("/")[2] for each in shown}
+    objects = [document for file in files for document in read_documents(file.read_bytes(), file.name)]
+    previews = [result for result in preview(load_default(), objects) if result.report["workload"]]
+    assert {result.report["outcome"] for result in previews} == {OutcomeKind.CHANGED}
+    assert {result.report["job"]["shape"] for result in previews} == {
+        row.name for row in load_default().shapes
+    }
+    kinds = {kind_of(result.run.object).rpartition("/")[2] for result in previews}
     assert kinds == {"MPIJob", "Job", "JobSet", "LeaderWorkerSet", "PyTorchJob"}

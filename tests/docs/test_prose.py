@@ -1,4 +1,4 @@
-"""The prose linter finds the words that the style page replaces, where people read them, and nowhere else."""
+"""Tests that the prose linter reports the patterns of ``style.yaml`` in prose, and not in code."""
 
 import pytest
 
@@ -24,7 +24,7 @@ CHECKS = register()
         ("page.md", "The not Ready are few.", "page.md:1:5: 'not Ready are'"),
     ],
 )
-def test_a_word_is_reported_in_prose_only(name: str, text: str, where: str) -> None:
+def test_a_pattern_in_prose_is_reported_with_its_place(name: str, text: str, where: str) -> None:
     assert [line.rsplit(": ", 1)[0] for line in complaints(name, text, CHECKS)] == [where]
 
 
@@ -41,5 +41,5 @@ def test_a_word_is_reported_in_prose_only(name: str, text: str, where: str) -> N
         ("code.py", "# Most jobs wait. Least privilege."),
     ],
 )
-def test_code_is_no_prose(name: str, text: str) -> None:
+def test_code_and_allowed_phrases_are_not_reported(name: str, text: str) -> None:
     assert list(complaints(name, text, CHECKS)) == []

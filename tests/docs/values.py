@@ -1,4 +1,4 @@
-"""The table of the chart's values in docs/install.md, made from the chart's schema and defaults."""
+"""Generates the table of values in docs/install.md from the chart's schema and defaults."""
 
 import json
 import re
@@ -20,7 +20,7 @@ _PAGE = re.compile(r"docs/([a-z-]+)\.md(#[a-z-]+)?")
 
 
 def updated(text: str) -> str:
-    """Returns the document with the table of values as it is now."""
+    """Returns the document with a new table of values."""
     before, head, rest = text.partition(HEAD)
     while rest.startswith("|"):
         rest = rest.partition("\n")[2]
@@ -46,10 +46,10 @@ def _rows(name: str, value: Json, default: object, definitions: Json) -> Iterato
 
 
 def _link(match: re.Match[str]) -> str:
-    """Returns a link whose text is the heading that it leads to."""
+    """Returns a link whose text is the heading of its target."""
     page, anchor = match[1], match[2] or ""
     headings = re.findall(r"^#+ (.+)$", without_blocks(match[0].partition("#")[0]), re.MULTILINE)
-    text = next((each for each in headings if anchor == f"#{anchor_of(each)}"), headings[0])
+    text = next((heading for heading in headings if anchor == f"#{anchor_of(heading)}"), headings[0])
     return f"[{text}]({anchor if page == 'install' else f'{page}.md{anchor}'})"
 
 
@@ -57,9 +57,11 @@ def _type(value: Json, definitions: Json) -> str:
     if reference := value.get("$ref"):
         return _type(definitions[reference.rpartition("/")[2]], definitions)
     if "enum" in value:
-        # YAML reads a bare `off` as false, so both are in the schema of `guard`.
-        choices = [each for each in value["enum"] if not ("off" in value["enum"] and each is False)]
-        return ", ".join(f"`{each if isinstance(each, str) else json.dumps(each)}`" for each in choices)
+        # The schema of `guard` has `off` and false, because YAML reads a bare `off` as false.
+        choices = [choice for choice in value["enum"] if not ("off" in value["enum"] and choice is False)]
+        return ", ".join(
+            f"`{choice if isinstance(choice, str) else json.dumps(choice)}`" for choice in choices
+        )
     return {"array": "list", "object": "map", "string": "text"}.get(value["type"], value["type"])
 
 

@@ -1,7 +1,7 @@
 //go:build ignore
 
-// Reads a JSON list of texts from stdin and writes, for each, what kubectl makes of it: the same decoder
-// as k8s.io/cli-runtime's StreamVisitor, then the JSON that would go over the wire.
+// Reads a JSON list of texts from stdin and writes the result of kubectl for each text. The program uses the
+// decoder of k8s.io/cli-runtime's StreamVisitor, and writes the JSON that kubectl sends to the API server.
 package main
 
 import (
@@ -56,7 +56,7 @@ func main() {
 	if err := json.NewDecoder(os.Stdin).Decode(&texts); err != nil {
 		panic(err)
 	}
-	// One case a line.
+	// Each case is on one line.
 	separator := "[\n "
 	for _, text := range texts {
 		var line bytes.Buffer

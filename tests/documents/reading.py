@@ -1,4 +1,4 @@
-"""What the tests of reading share: recorded cases, and every path of a value."""
+"""Helpers of the tests of documents: recorded results of kubectl, and the paths of a value."""
 
 import json
 from collections.abc import Iterator
@@ -8,19 +8,19 @@ from webhook.documents import read_documents
 from webhook.objects.tree import Json
 
 
-def _recorded(path: str) -> Json:
+def _load_cases(path: str) -> Json:
     return json.loads((Path(__file__).parent / path).read_text(encoding="utf-8"))
 
 
-OF_ITS_CODE = _recorded("kubectl_yaml_cases.json")
-OF_THE_PROGRAM = [
+LIBRARY_CASES = _load_cases("kubectl_yaml_cases.json")
+PROGRAM_CASES = [
     {"text": case["yaml"], "documents": case.get("documents", [case.get("json")]), **case}
-    for case in _recorded("../plane/kubectl_yaml_cases.json")["cases"]
-    # The program also refuses what is not an object, and adds the namespace to an object without one.
+    for case in _load_cases("../plane/kubectl_yaml_cases.json")["cases"]
+    # Other cases differ: kubectl also refuses values that are not objects, and adds a missing namespace.
     if case.get("error", "").startswith("error parsing") or "namespace: default" in case["yaml"]
 ]
-KUBECTL = OF_ITS_CODE + OF_THE_PROGRAM
-"""Texts and what kubectl made of them, see ``test_documents.py``; each text is in one of the two files."""
+KUBECTL_CASES = LIBRARY_CASES + PROGRAM_CASES
+"""Texts with the results of kubectl. The docstring of ``test_documents.py`` explains the two files."""
 
 
 def values(text: str | bytes) -> list[Json]:
@@ -28,7 +28,7 @@ def values(text: str | bytes) -> list[Json]:
 
 
 def paths(value: Json, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    """Yields the path of everything in a value."""
+    """Yields the path of each part of a value."""
     yield path
     for part in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
         yield from paths(value[part], (*path, part))

@@ -1,11 +1,12 @@
-"""Reading: what kubectl means, where it was written, and nothing but ``DocumentError`` with any input.
+"""Tests that documents are read as kubectl reads them, with the line of each field, and with precise errors.
 
-``kubectl_yaml_cases.json`` holds texts and what kubectl's own code made of them. It was made by
+``kubectl_yaml_cases.json`` has texts and the results of kubectl's Go libraries. The program
 ``kubectl_yaml_cases.go`` (k8s.io/apimachinery v0.36.3, sigs.k8s.io/yaml v1.6.0, go.yaml.in/yaml/v2
-v2.4.3, Go 1.26) from a JSON list of the texts on its standard input. To add cases: append texts, and run it
-in a module that requires that apimachinery. ``tests/plane/kubectl_yaml_cases.json`` was made by kubectl
-itself. A text is in one of the two only, and tags and keys have a case for each way of writing them, not one
-for each word.
+v2.4.3, Go 1.26) wrote it from a JSON list of the texts on its standard input. To add cases, append texts to
+the list, and run the program in a Go module that requires this apimachinery.
+
+``tests/plane/kubectl_yaml_cases.json`` has the results of the kubectl binary. A text is only in one of the
+two files. Tags and keys have a case for each way of writing them, not for each word.
 """
 
 import json
@@ -13,66 +14,66 @@ import re
 
 import pytest
 
-from tests.documents.reading import KUBECTL, paths, values
+from tests.documents.reading import KUBECTL_CASES, paths, values
 from webhook import limits
 from webhook.documents import Document, DocumentError, dump_yaml, expand_lists, read_documents
 from webhook.objects.tree import Json, Path
 
-DELIBERATE = re.compile(
+OWN_REFUSALS = re.compile(
     r"twice in one map|merges '<<' here|the tag .* is not supported|ignores the text after|duplicate anchor"
     r"|does not read the key|may read .* as a number|refuses or rounds|write the character itself"
     r"|expected <document start>|did not find expected node content|only JSON here"
     r"|is not allowed in YAML|indent with spaces, not tabs|reads the escape"
 )
-"""What ADR 0016 says is refused although kubectl takes it."""
+"""Matches errors about texts that kubectl reads and the project refuses (ADR 0016)."""
 
 
-LEFT_TO_KUBECTL = re.compile(r"incompatible YAML|did not find expected (?:<document start>|node content)")
-"""What kubectl refuses and says clearly, of directives and `...`, and is read here."""
+KUBECTL_REFUSALS = re.compile(r"incompatible YAML|did not find expected (?:<document start>|node content)")
+"""Matches errors of kubectl about directives and `...`. The project reads these texts."""
 
 
-def refusal(text: str | bytes) -> str:
-    with pytest.raises(DocumentError) as caught:
+def error_of(text: str | bytes) -> str:
+    with pytest.raises(DocumentError) as error:
         read_documents(text, "f")
-    return str(caught.value)
+    return str(error.value)
 
 
-def test_every_case_reads_as_in_kubectl_or_is_refused_for_a_stated_reason() -> None:
-    wrong: list[Json] = []
-    read = 0
-    for case in KUBECTL:
-        theirs = case.get("documents", []) if "error" not in case else None
+def test_every_case_is_read_as_kubectl_reads_it_or_is_refused_for_a_known_reason() -> None:
+    differences: list[Json] = []
+    read_count = 0
+    for case in KUBECTL_CASES:
+        kubectl_values = case.get("documents", []) if "error" not in case else None
         try:
             documents = read_documents(case["text"])
-            if "items:" in case["text"]:  # the program prints what is in a List
+            if "items:" in case["text"]:  # kubectl prints the items of a List
                 documents = expand_lists(documents)
-            ours = [document.value for document in documents]
+            own_values = [document.value for document in documents]
         except DocumentError as error:
-            if theirs is not None and not DELIBERATE.search(error.message):
-                wrong.append((case, error))
+            if kubectl_values is not None and not OWN_REFUSALS.search(error.message):
+                differences.append((case, error))
             continue
-        read += 1
-        if theirs is None and LEFT_TO_KUBECTL.search(case["error"]):
+        read_count += 1
+        if kubectl_values is None and KUBECTL_REFUSALS.search(case["error"]):
             continue
-        if json.dumps(ours, sort_keys=True) != json.dumps(theirs, sort_keys=True):
-            wrong.append((case, ours))
-    assert wrong == []
-    assert len(KUBECTL) >= 320
-    assert read >= 150
+        if json.dumps(own_values, sort_keys=True) != json.dumps(kubectl_values, sort_keys=True):
+            differences.append((case, own_values))
+    assert differences == []
+    assert len(KUBECTL_CASES) >= 320
+    assert read_count >= 150
 
 
-def lines(document: Document) -> dict[Path, int]:
+def lines_by_path(document: Document) -> dict[Path, int]:
     return {path: document.line_of(path) for path in paths(document.value)}
 
 
-def test_every_line_is_known_through_merges_aliases_and_documents() -> None:
+def test_each_field_has_its_line_with_merges_aliases_and_several_documents() -> None:
     text = (
         "# head\na: &x\n  b: 1\n  c:\n  - 2\n  - d: 3\n---  # next\n\ne:\n  f: {<<: {g: 1},\n   h: [0,\n1]}\n"
         "---\na: &x {b: 1}\nc:\n  <<: *x\n  d: 2\n"
     )
     first, second, third = read_documents(text, "f.yaml")
     assert (first.line, second.line) == (2, 9)
-    assert lines(first) == {
+    assert lines_by_path(first) == {
         (): 2, ("a",): 2, ("a", "b"): 3, ("a", "c"): 4, ("a", "c", 0): 5, ("a", "c", 1): 6,
         ("a", "c", 1, "d"): 6,
     }  # fmt: skip
@@ -84,26 +85,26 @@ def test_every_line_is_known_through_merges_aliases_and_documents() -> None:
 
 
 def test_half_a_surrogate_pair_in_json_is_read_as_kubectl_reads_it() -> None:
-    """Protects people from a refusal of what kubectl takes, and of whole pairs in the same text."""
+    """Protects users from the refusal of a text that kubectl reads. The text also has a whole pair."""
     text = r'{"a": "\ud83d\ude00 \ud83d x \udE00\\ud83d"}'
     assert values(text) == [{"a": "\U0001f600 \ufffd x \ufffd\\ud83d"}]
 
 
-def test_every_line_is_known_in_json() -> None:
+def test_each_field_has_its_line_in_json() -> None:
     (document,) = read_documents('\n{"a": 1, "\\u0062": [\n[], {"c\\"}":2}]}\n', "f.json")
-    assert lines(document) == {
+    assert lines_by_path(document) == {
         (): 2, ("a",): 2, ("b",): 2, ("b", 0): 3, ("b", 1): 3, ("b", 1, 'c"}'): 3,
     }  # fmt: skip
 
 
-def test_every_line_is_known_in_a_stream_of_json() -> None:
-    """Protects the lines of findings in what jq and kubectl print one after the other."""
+def test_each_field_has_its_line_in_a_stream_of_json() -> None:
+    """Protects the lines of findings in streams of JSON objects, which jq and kubectl print."""
     first, second = read_documents('\t{"a": "\\ud83d\\ude00",\n"b": 1}\n\n {"c":\n {"d": "\\/"}}\n', "f.json")
-    assert lines(first) == {(): 1, ("a",): 1, ("b",): 2}
-    assert lines(second) == {(): 4, ("c",): 4, ("c", "d"): 5}
+    assert lines_by_path(first) == {(): 1, ("a",): 1, ("b",): 2}
+    assert lines_by_path(second) == {(): 4, ("c",): 4, ("c", "d"): 5}
 
 
-def test_aliases_share_nothing() -> None:
+def test_the_values_of_aliases_are_independent_copies() -> None:
     (value,) = values("a: &x {b: [1]}\nc: *x\nd: {<<: *x}\n")
     value["c"]["b"].append(2)
     value["d"]["b"].append(3)
@@ -161,32 +162,32 @@ def test_aliases_share_nothing() -> None:
         ('{"a": "\\ud83d\\ude00",}', "f:1:10: found invalid Unicode character"),
     ],
 )
-def test_a_refusal_names_the_place_and_the_way_out(text: str | bytes, message: str) -> None:
-    assert refusal(text).startswith(message)
+def test_an_error_has_the_position_and_the_remedy(text: str | bytes, message: str) -> None:
+    assert error_of(text).startswith(message)
 
 
-def test_numbers_of_any_length_stay_cheap() -> None:
+def test_very_long_numbers_are_refused_and_very_long_words_are_read() -> None:
     for digits in ("9" * 100_000, "0x" + "9" * 100_000, "0" * 100_000, "1_" * 100_000, "." + "9" * 100_000):
-        assert "number" in refusal(f"a: {digits}")
+        assert "number" in error_of(f"a: {digits}")
         assert values(f"a: {digits}z") == [{"a": f"{digits}z"}]
-    assert "number" in refusal('{"a": ' + "9" * 100_000 + "}")
+    assert "number" in error_of('{"a": ' + "9" * 100_000 + "}")
 
 
-def test_one_hundred_levels_are_read() -> None:
+def test_one_hundred_levels_of_nesting_are_read() -> None:
     assert values("a: " + "[" * 99 + "]" * 99)
     assert values('{"a":' * 100 + "1" + "}" * 100)
 
 
-def test_an_alias_bomb_is_refused_before_it_costs_anything() -> None:
+def test_aliases_that_expand_to_a_long_text_are_refused() -> None:
     bomb = "a0: &a0 [x, x, x]\n" + "".join(
         f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 9)}]\n" for level in range(1, 12)
     )
-    assert "aliases expand to a text that is too long" in refusal(bomb)
-    long = "a: &x " + "y" * 100_000 + "\nb: [" + ", ".join(["*x"] * 50) + "]"
-    assert "aliases expand to a text that is too long" in refusal(long)
+    assert "aliases expand to a text that is too long" in error_of(bomb)
+    long_alias = "a: &x " + "y" * 100_000 + "\nb: [" + ", ".join(["*x"] * 50) + "]"
+    assert "aliases expand to a text that is too long" in error_of(long_alias)
 
 
-def test_lists_are_opened_as_kubectl_opens_them() -> None:
+def test_a_list_object_is_expanded_as_kubectl_expands_it() -> None:
     text = (
         "kind: List\napiVersion: v1\nitems:\n- {kind: A, apiVersion: v1}\n"
         "- kind: BList\n  apiVersion: w/v1\n  items:\n  - metadata: {name: b}\n"
@@ -214,12 +215,12 @@ def test_lists_are_opened_as_kubectl_opens_them() -> None:
         ('{"items": [\n 1]}', "f:2:1: a Kubernetes object is a map"),
     ],
 )
-def test_a_list_of_something_else_is_refused(text: str, message: str) -> None:
+def test_a_list_without_objects_and_a_document_without_a_kind_are_refused(text: str, message: str) -> None:
     with pytest.raises(DocumentError, match=re.escape(message)):
         expand_lists(read_documents(text, "f"))
 
 
-def test_written_yaml_looks_like_kubectl_get() -> None:
+def test_written_yaml_looks_like_the_output_of_kubectl_get() -> None:
     value = {
         "metadata": {"name": "x", "labels": {}, "creationTimestamp": None, "at": "2026-01-01T00:00:00Z"},
         "spec": [{"yes": "on", "n": "8", "time": "1:30", "f": 0.5, "args": ["a", "b c", "- d", ""]}],
@@ -235,12 +236,12 @@ def test_written_yaml_looks_like_kubectl_get() -> None:
     )
 
 
-def test_what_is_shared_in_memory_is_written_out_twice() -> None:
+def test_a_value_that_occurs_twice_is_written_twice_without_an_alias() -> None:
     shared = {"a": [1]}
     assert "&" not in dump_yaml([shared, shared])
 
 
-def test_three_dots_in_a_text_from_a_document_are_explained() -> None:
-    """Protects who pastes a job from AWS's page, where dots stand for lines that were left out."""
+def test_the_error_about_three_dots_explains_the_dots() -> None:
+    """Protects users who copy a job from the AWS documentation, which replaces omitted lines by dots."""
     with pytest.raises(DocumentError, match=r"'\.\.\.' stands for omitted lines"):
         read_documents("spec:\n  image: <image>\n  ...\nkind: MPIJob\n", "job")

@@ -1,4 +1,4 @@
-"""The texts about files that cannot be read; other tests compare positions, and the facts that a text has."""
+"""Tests of the exact texts about files that cannot be read. Other tests compare only the facts in a text."""
 
 from tests import texts
 from webhook.documents import messages
@@ -25,7 +25,7 @@ CONSTANTS = {
     "missing_key": "this is not a Kubernetes object: it has no {0}; add it, or leave the file out",
     "misspelt_key": "this is not a Kubernetes object: it has no {0}; did you mean {0!r} for {1!r}?",
 }
-"""The texts without values, and the templates."""
+"""The texts without parameters, and the templates."""
 
 HINTS = {
     "mapping values are not allowed": "quote the text if it contains ': ', or check the indentation",
@@ -39,9 +39,9 @@ HINTS = {
 }
 
 
-def test_the_texts_without_values_and_the_templates() -> None:
-    assert (texts.written(messages), texts.functions(messages)) == (CONSTANTS, set())
+def test_the_texts_without_parameters_and_the_templates() -> None:
+    assert (texts.constants(messages), texts.functions(messages)) == (CONSTANTS, set())
 
 
-def test_an_error_of_the_parser_has_a_hint() -> None:
+def test_the_hints_for_errors_of_the_yaml_parser() -> None:
     assert messages.PARSER_HINTS == HINTS

@@ -1,1 +1,1 @@
-"""The engine, example by example and property by property."""
+"""Tests of the engine."""

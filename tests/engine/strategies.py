@@ -1,4 +1,4 @@
-"""Objects to evaluate: MPIJobs as people write them, as other webhooks leave them, and broken ones."""
+"""Hypothesis strategies for JSON and MPIJobs, with fields as users and other webhooks write them."""
 
 from typing import Any
 
@@ -69,7 +69,7 @@ EXPRESSIONS = st.lists(
     max_size=2,
 )
 NODE_TERMS = st.lists(optional(matchExpressions=EXPRESSIONS, matchFields=st.just([])), max_size=3)
-CLAIMS = [
+WEBHOOK_ANNOTATIONS = [
     f"ultraserver-webhook.io/{key}"
     for key in ("job", "workers", "node-config", "topology-key", "index", "opened")
 ]
@@ -103,7 +103,7 @@ AFFINITY = optional(
 VOLUMES = st.sampled_from(
     [[], [{"name": "dshm", "emptyDir": {}}], [{"name": "ultraserver-init", "hostPath": {}}]]
 )
-INIT = st.lists(
+INIT_CONTAINERS = st.lists(
     st.sampled_from(["wait-hostfilename", "ultraserver-init-container", "mine"]), unique=True, max_size=3
 ).flatmap(lambda names: st.tuples(*map(_container, names)).map(list))
 
@@ -112,7 +112,7 @@ SPEC = st.fixed_dictionaries(
     optional={
         "affinity": st.none() | AFFINITY,
         "nodeSelector": st.none() | st.dictionaries(st.sampled_from([ZONE, "a/b"]), st.just("x"), max_size=2),
-        "initContainers": st.none() | INIT,
+        "initContainers": st.none() | INIT_CONTAINERS,
         "volumes": st.none() | VOLUMES,
         "schedulingGates": st.none() | GATES,
         "tolerations": st.just([{"operator": "Exists"}]),
@@ -124,12 +124,14 @@ TEMPLATE = st.fixed_dictionaries(
         "metadata": st.none()
         | optional(
             labels=LABELS,
-            annotations=st.dictionaries(KEYS | st.sampled_from(CLAIMS), st.just("v"), max_size=4),
+            annotations=st.dictionaries(
+                KEYS | st.sampled_from(WEBHOOK_ANNOTATIONS), st.just("v"), max_size=4
+            ),
         )
     },
 )
 
-META = st.fixed_dictionaries(
+METADATA = st.fixed_dictionaries(
     {},
     optional={
         "annotations": st.none()
@@ -143,39 +145,39 @@ META = st.fixed_dictionaries(
 
 
 @st.composite
-def jobs(draw: st.DrawFn, *, named: bool | None = None) -> dict[str, Any]:
-    """Returns an MPIJob that an API server would take, or would refuse only after admission."""
-    meta = {**draw(META), "namespace": "default"}
-    if draw(st.booleans()) if named is None else named:
-        meta["name"] = draw(st.sampled_from(["train", "x", "a" * 80]))
+def jobs(draw: st.DrawFn, *, has_name: bool | None = None) -> dict[str, Any]:
+    """Returns an MPIJob that the API server accepts, or refuses only after its mutation."""
+    metadata = {**draw(METADATA), "namespace": "default"}
+    if draw(st.booleans()) if has_name is None else has_name:
+        metadata["name"] = draw(st.sampled_from(["train", "x", "a" * 80]))
     else:
-        meta |= {
+        metadata |= {
             "generateName": "gen-",
             "managedFields": [{"manager": "kubectl", "time": "2026-01-01T00:00:00Z"}],
         }
     worker = draw(TEMPLATE)
     if draw(st.integers(0, 4)):
-        main = worker["spec"]["containers"] or [{"name": "main"}]
-        main[0]["resources"] = {"limits": {"aws.amazon.com/neuron": draw(st.sampled_from([16, "16"]))}}
-        worker["spec"]["containers"] = main
+        container = worker["spec"]["containers"] or [{"name": "main"}]
+        container[0]["resources"] = {"limits": {"aws.amazon.com/neuron": draw(st.sampled_from([16, "16"]))}}
+        worker["spec"]["containers"] = container
     workers = {"replicas": draw(st.sampled_from([1, 2, 3, 4, 6, 8, 16, 64])), "template": worker}
     replicas = {"Launcher": {"replicas": 1, "template": draw(TEMPLATE)}, "Worker": workers}
     if not draw(st.integers(0, 9)):
         del replicas["Launcher"]
     spec = {"mpiReplicaSpecs": replicas}
-    return {"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "metadata": meta, "spec": spec}
+    return {"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "metadata": metadata, "spec": spec}
 
 
-def without_claims(template: dict[str, Any]) -> dict[str, Any]:
-    """Returns a template without what is never its author's."""
+def without_marks(template: dict[str, Any]) -> dict[str, Any]:
+    """Returns a template without the labels, annotations and gate that only the webhook may set."""
     for path in record.MARKS:
         template = drop(template, path)
     return record.without_gate(template)
 
 
-def without_void(node: Any) -> Any:
-    """Returns the object without nulls and empty parents, which say nothing and which taking back removes."""
+def without_empty_values(node: Any) -> Any:
+    """Returns an object without nulls, empty maps and empty lists, because these have no effect."""
     if isinstance(node, dict):
-        before = {key: without_void(value) for key, value in node.items()}
-        return {key: value for key, value in before.items() if value not in (None, {}, []) or value is False}
-    return [without_void(item) for item in node] if isinstance(node, list) else node
+        values = {key: without_empty_values(value) for key, value in node.items()}
+        return {key: value for key, value in values.items() if value not in (None, {}, []) or value is False}
+    return [without_empty_values(item) for item in node] if isinstance(node, list) else node

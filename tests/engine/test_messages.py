@@ -1,4 +1,4 @@
-"""The codes of messages."""
+"""Tests of the codes and the texts of messages."""
 
 import ast
 import pickle
@@ -9,15 +9,15 @@ import pytest
 from testbed.mpijob import mpijob
 from tests.docs.blocks import REPOSITORY
 from tests.docs.tables import meanings, row_messages
-from tests.helpers import requested
+from tests.helpers import request_for
 from webhook.engine import evaluate
 from webhook.engine.messages import TEXTS, Message, limit_messages, message
 from webhook.objects.tree import put
 from webhook.rules.load import load_default
 
 
-def written() -> Iterator[str]:
-    """Yields each code that the product writes, as a text at the place where a message is created."""
+def codes_in_source() -> Iterator[str]:
+    """Yields the code of each call in the webhook that creates a message."""
     for path in sorted((REPOSITORY / "webhook").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             match node:
@@ -26,29 +26,32 @@ def written() -> Iterator[str]:
 
 
 def test_the_reference_has_every_code_and_no_other() -> None:
-    """Protects programs that look a code up."""
-    of_conflicts = {"value-kept", "value-replaced", "value-refused"}
-    assert set(TEXTS) == {*written()} | of_conflicts
+    """Protects users who look up a code in the reference."""
+    conflict_codes = {"value-kept", "value-replaced", "value-refused"}
+    assert set(TEXTS) == {*codes_in_source()} | conflict_codes
     assert set(meanings()["engine"]) == set(TEXTS)
     assert set(meanings()["rows"]) == {name for name, *_ in row_messages(load_default())}
 
 
-def test_a_message_of_a_row_has_the_rows_name_and_others_a_code() -> None:
-    """Protects programs from texts, which a release may change."""
+def test_the_code_of_a_message_is_a_known_code_or_the_name_of_the_rule() -> None:
+    """Protects programs that compare codes, because a release may change texts."""
     table, config = load_default(), {"ultraserver-webhook.io/node-config": "3"}
-    refused = evaluate(table, requested(put(mpijob(4), ("metadata", "annotations"), config)))
-    assert [message.code for message in refused.denials] == ["invalid-job"]
-    late = evaluate(table, requested(put(mpijob(4), ("spec", "runPolicy"), {"activeDeadlineSeconds": 5})))
-    assert [message.code for message in late.warnings] == ["deadline-while-waiting"]
+    outcome = evaluate(table, request_for(put(mpijob(4), ("metadata", "annotations"), config)))
+    assert [message.code for message in outcome.denials] == ["invalid-job"]
+    outcome = evaluate(
+        table, request_for(put(mpijob(4), ("spec", "runPolicy"), {"activeDeadlineSeconds": 5}))
+    )
+    assert [message.code for message in outcome.warnings] == ["deadline-while-waiting"]
 
 
-def test_a_message_keeps_its_code_where_it_is_cut_or_copied() -> None:
-    """Protects the answers of long reviews, which another process sends."""
-    (one,) = limit_messages([Message("own-key", "x" * 5000), Message("own-key", "x" * 5000)])
-    assert (one.code, pickle.loads(pickle.dumps(one)).code) == ("own-key", "own-key")  # noqa: S301 - our own
+def test_a_message_keeps_its_code_if_it_is_shortened_or_copied() -> None:
+    """Protects answers about large reviews, whose messages come from another process."""
+    (short_message,) = limit_messages([Message("own-key", "x" * 5000), Message("own-key", "x" * 5000)])
+    copied_message = pickle.loads(pickle.dumps(short_message))  # noqa: S301 - pickled in this line
+    assert (short_message.code, copied_message.code) == ("own-key", "own-key")
 
 
-WITHOUT = "without the changes of ultraserver-webhook: apply it again when the webhook runs (why)"
+WITHOUT_CHANGES = "without the changes of ultraserver-webhook: apply it again when the webhook runs (why)"
 
 
 @pytest.mark.parametrize(
@@ -62,7 +65,7 @@ WITHOUT = "without the changes of ultraserver-webhook: apply it again when the w
             ["removed", "a", "1"],
             "removed your value: a is 1, and only the webhook may set it: remove it",
         ),
-        ("not-mutated", ["sent", "apply it", "why"], f"the object was sent {WITHOUT}"),
+        ("not-mutated", ["sent", "apply it", "why"], f"the object was sent {WITHOUT_CHANGES}"),
         ("other-table", ["a", "b"], "the object was mutated by rule table a, but this replica has b"),
         ("more", [3], "and 3 more"),
         ("invalid-job", ["{braces}"], "{braces}"),

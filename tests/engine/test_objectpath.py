@@ -1,4 +1,4 @@
-"""Places: pointers that select list elements by a key."""
+"""Tests of object paths: JSON pointers that can also select list elements by a key."""
 
 from typing import Any
 
@@ -12,24 +12,24 @@ JOBS = {
 }
 
 
-def test_a_list_element_is_selected_by_its_key_wherever_it_stands() -> None:
-    place = parse_path("/jobs[name=workers]/n")
-    assert [*place.find_all(JOBS)] == [("jobs", 1, "n")]
-    assert place.value(JOBS) == 2
+def test_a_list_element_is_selected_by_its_key_at_any_position() -> None:
+    path = parse_path("/jobs[name=workers]/n")
+    assert [*path.find_all(JOBS)] == [("jobs", 1, "n")]
+    assert path.value(JOBS) == 2
     assert parse_path("/jobs[name=workers]/n").value({"jobs": JOBS["jobs"][1:]}) == 2
 
 
-def test_a_truth_value_is_selected_by_its_text() -> None:
+def test_a_boolean_is_selected_by_its_text() -> None:
     assert parse_path("/jobs[controller=true]/name").value(JOBS) == "workers"
 
 
 @pytest.mark.parametrize("obj", [{}, {"jobs": None}, {"jobs": {}}, {"jobs": [1, None, []]}, [], None, 3])
-def test_a_missing_element_is_no_path(obj: Any) -> None:
+def test_a_missing_element_has_no_path_and_no_value(obj: Any) -> None:
     assert not [*parse_path("/jobs[name=workers]/n").find_all(obj)]
     assert parse_path("/jobs[name=workers]/n").value(obj) is None
 
 
-def test_escaped_keys_and_the_whole_object() -> None:
+def test_a_path_can_have_escaped_keys_or_be_empty() -> None:
     assert parse_path("/a~1b/c~0d").value({"a/b": {"c~d": 4}}) == 4
     assert parse_path("").value(JOBS) is JOBS
 
@@ -51,7 +51,7 @@ def test_a_path_that_cannot_exist_is_refused(text: str, reason: str) -> None:
         parse_path(text)
 
 
-def test_putting_into_a_list_shares_what_did_not_change() -> None:
+def test_put_shares_unchanged_parts_with_the_old_object() -> None:
     (path,) = parse_path("/jobs[name=workers]/n").find_all(JOBS)
     changed = put(JOBS, path, 5)
     assert get(changed, path) == 5
@@ -61,10 +61,10 @@ def test_putting_into_a_list_shares_what_did_not_change() -> None:
 
 
 @pytest.mark.parametrize("tree", [None, "text", 7, [], {}, {"a": None}, {"a": "b"}, {"a": ["b"]}, {"b": {}}])
-def test_missing_parts_are_not_removed(tree: Any) -> None:
+def test_drop_of_a_missing_field_returns_the_same_object(tree: Any) -> None:
     assert drop(tree, ("a", "b")) is tree
 
 
-def test_parents_that_are_emptied_go_as_well_and_others_stay() -> None:
+def test_drop_also_removes_parents_that_become_empty() -> None:
     assert drop({"a": {"b": 1}, "c": 2}, ("a", "b")) == {"c": 2}
     assert drop({"a": {"b": 1, "c": 2}}, ("a", "b")) == {"a": {"c": 2}}

@@ -1,4 +1,4 @@
-"""What must hold for every object, with any content."""
+"""Tests of properties that every evaluation and every patch must have."""
 
 import copy
 import random
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from common.pointers import parse_pointer, pointer
 from tests.admission.anything import mpijobs
-from tests.engine.strategies import JSON, jobs, without_claims, without_void
+from tests.engine.strategies import JSON, jobs, without_empty_values, without_marks
 from tests.helpers import examples
 from webhook.engine import Outcome, Request, evaluate
 from webhook.engine.outcome import Verdict
@@ -22,7 +22,7 @@ from webhook.rules.load import load_default
 TABLE = load_default()
 
 
-def answer(job: Any, uid: str = "uid-1", namespace: str = "default") -> Outcome:
+def outcome_of(job: Any, uid: str = "uid-1", namespace: str = "default") -> Outcome:
     return evaluate(TABLE, Request(job, namespace, uid, "someone"))
 
 
@@ -30,21 +30,21 @@ def answer(job: Any, uid: str = "uid-1", namespace: str = "default") -> Outcome:
 @given(jobs() | mpijobs())
 def test_the_received_object_is_not_changed(job: Any) -> None:
     before = copy.deepcopy(job)
-    answer(job)
+    outcome_of(job)
     assert same(job, before)
 
 
 @examples(35)
 @given(jobs())
-def test_what_the_user_wrote_is_still_there(job: Any) -> None:
+def test_every_value_of_the_user_is_kept(job: Any) -> None:
     before = copy.deepcopy(job)
     for role in before["spec"]["mpiReplicaSpecs"].values():
-        role["template"] = without_claims(role["template"])
-    assert_kept(without_void(before), without_void(answer(job).after), ())
+        role["template"] = without_marks(role["template"])
+    assert_kept(without_empty_values(before), without_empty_values(outcome_of(job).after), ())
 
 
 def assert_kept(before: Any, after: Any, path: tuple[str, ...]) -> None:
-    """Checks that every leaf of before is in after, and that lists keep their elements in order."""
+    """Checks that `after` has every value of `before`, and that lists keep the order of their elements."""
     if isinstance(before, dict):
         for key, value in before.items():
             assert key in after, (*path, key)
@@ -52,66 +52,66 @@ def assert_kept(before: Any, after: Any, path: tuple[str, ...]) -> None:
     elif isinstance(before, list):
         rest = iter(after)
         for item in before:
-            result = next(
+            kept_item = next(
                 (
                     other
                     for other in rest
-                    if identity(item, path) == identity(other, path) or _term_of(item, other)
+                    if identity(item, path) == identity(other, path) or _is_extended_term(item, other)
                 ),
                 None,
             )
-            assert result is not None or item in (None, {}), (path, item)
-            assert_kept(item, result, path)
+            assert kept_item is not None or item in (None, {}), (path, item)
+            assert_kept(item, kept_item, path)
     else:
         assert same(before, after), path
 
 
-def _term_of(before: Any, after: Any) -> bool:
-    """Returns a node selector term may have got expressions, and is the same alternative all the same."""
+def _is_extended_term(before: Any, after: Any) -> bool:
+    """Returns whether a value is a node selector term to which only expressions were added."""
     if not (isinstance(before, dict) and isinstance(after, dict) and "matchExpressions" in after):
         return False
-    mine = before.get("matchExpressions") or []
-    return after["matchExpressions"][: len(mine)] == mine
+    expressions = before.get("matchExpressions") or []
+    return after["matchExpressions"][: len(expressions)] == expressions
 
 
 @examples(35)
 @given(jobs(), st.randoms(use_true_random=False))
-def test_evaluation_depends_on_nothing_but_its_arguments(job: Any, rng: random.Random) -> None:
-    first, second = answer(job), answer(shuffled(copy.deepcopy(job), rng))
+def test_the_result_is_the_same_each_time_and_for_any_order_of_keys(job: Any, rng: random.Random) -> None:
+    first, second = outcome_of(job), outcome_of(shuffle_keys(copy.deepcopy(job), rng))
     assert same(first.after, second.after)
-    assert first.operations == answer(job).operations
+    assert first.operations == outcome_of(job).operations
     assert (first.rules, first.warnings, first.denials) == (second.rules, second.warnings, second.denials)
 
 
-def shuffled(node: Any, rng: random.Random) -> Any:
+def shuffle_keys(node: Any, rng: random.Random) -> Any:
     if isinstance(node, dict):
-        items = [(key, shuffled(value, rng)) for key, value in node.items()]
+        items = [(key, shuffle_keys(value, rng)) for key, value in node.items()]
         rng.shuffle(items)
         return dict(items)
-    return [shuffled(item, rng) for item in node] if isinstance(node, list) else node
+    return [shuffle_keys(item, rng) for item in node] if isinstance(node, list) else node
 
 
 @examples(35)
-@given(jobs(named=True), st.sampled_from([1, 2, 4, 8]))
+@given(jobs(has_name=True), st.sampled_from([1, 2, 4, 8]))
 def test_an_exported_job_that_is_renamed_moved_and_resized_gets_its_own_terms(
     job: Any, replicas: int
 ) -> None:
-    def changed(job: Any) -> Any:
+    def change(job: Any) -> Any:
         job = copy.deepcopy(job)
         job["metadata"] |= {"name": "renamed", "namespace": "elsewhere"}
         job["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"] = replicas
         return job
 
-    exported = answer(changed(answer(job).after), namespace="elsewhere")
-    fresh = answer(changed(job), namespace="elsewhere")
-    assert exported.denials == fresh.denials
-    if fresh.verdict is not Verdict.DENIED:
-        assert same(without_void(exported.after), without_void(fresh.after))
+    exported_outcome = outcome_of(change(outcome_of(job).after), namespace="elsewhere")
+    fresh_outcome = outcome_of(change(job), namespace="elsewhere")
+    assert exported_outcome.denials == fresh_outcome.denials
+    if fresh_outcome.verdict is not Verdict.DENIED:
+        assert same(without_empty_values(exported_outcome.after), without_empty_values(fresh_outcome.after))
 
 
 @examples(20)
 @given(JSON, JSON)
-def test_operations_lead_from_any_tree_to_any_other(before: Any, after: Any) -> None:
+def test_a_patch_changes_any_object_into_any_other_object(before: Any, after: Any) -> None:
     stored, patch = compute_patch({"it": before}, {(): {"it": after}})
     assert same(stored, {"it": after})
     assert same(jsonpatch.apply_patch({"it": before}, patch), stored)

@@ -1,4 +1,4 @@
-"""The script of a launcher's Pod, and the folder that its host file is in."""
+"""Tests of the init script in the annotations of launcher Pods, and of the mount for the host file."""
 
 from typing import Any
 
@@ -8,19 +8,19 @@ import pytest
 from contract import keys
 from contract.keys import INIT_SCRIPT
 from testbed.mpijob import LAUNCHER, mpijob
-from tests.helpers import requested
+from tests.helpers import request_for
 from tests.rules.tables import EXTENDS
 from webhook import initscript
 from webhook.engine import Outcome, Request, evaluate
 from webhook.objects.tree import Json, get
 from webhook.rules.load import load_default, load_texts
 
-OFF = "policies: [{namespaces: ['*'], mode: off, reason: a test}]"
+POLICY_OFF = "policies: [{namespaces: ['*'], mode: off, reason: a test}]"
 
 
-def launcher(**metadata: Any) -> Json:
-    """Returns the Pod that is made of an admitted job's launcher."""
-    template = get(evaluate(load_default(), requested(mpijob(4))).after, LAUNCHER)
+def launcher_pod(**metadata: Any) -> Json:
+    """Returns the Pod that an operator creates from the launcher of a mutated job."""
+    template = get(evaluate(load_default(), request_for(mpijob(4))).after, LAUNCHER)
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -29,67 +29,69 @@ def launcher(**metadata: Any) -> Json:
     }
 
 
-def reviewed(pod: Json, table: str = "") -> Outcome:
-    """Returns evaluated, with a patch that gives what the outcome says."""
+def evaluate_pod(pod: Json, table: str = "") -> Outcome:
+    """Returns the outcome for a Pod, and checks that the patch results in the Pod of the outcome."""
     outcome = evaluate(load_texts([("own.yaml", EXTENDS + table)], "own.yaml"), Request(pod, "team"))
     assert jsonpatch.apply_patch(pod, outcome.operations) == outcome.after
     return outcome
 
 
-def text(pod: Json) -> Any:
+def script_of(pod: Json) -> Any:
     return get(pod, ("metadata", "annotations", INIT_SCRIPT))
 
 
-def test_a_job_does_not_have_the_text() -> None:
-    assert INIT_SCRIPT not in launcher()["metadata"]["annotations"]
+def test_a_job_does_not_have_the_script() -> None:
+    assert INIT_SCRIPT not in launcher_pod()["metadata"]["annotations"]
 
 
 @pytest.mark.parametrize(
-    "table", ["", "mode: off", OFF, "mode: shadow"], ids=["table", "off", "policy", "shadow"]
+    "table",
+    ["", "mode: off", POLICY_OFF, "mode: shadow"],
+    ids=["enforced", "off", "off by policy", "shadow mode"],
 )
 @pytest.mark.parametrize(
-    "own", [{}, {"annotations": None}, {"labels": {"ultraserver-webhook.io/inject": "false"}}]
+    "metadata", [{}, {"annotations": None}, {"labels": {"ultraserver-webhook.io/inject": "false"}}]
 )
-def test_its_pod_has_it_after_any_change_of_the_table(own: dict[str, Any], table: str) -> None:
-    """Without it the launcher could only fail, and that it runs was decided with the job."""
-    after = reviewed(launcher(**own), table).after
-    assert text(after) == initscript.text()
-    assert reviewed(after, table).operations == ()
+def test_a_launcher_pod_gets_the_script_with_any_table(metadata: dict[str, Any], table: str) -> None:
+    """Protects launchers of existing jobs from a change of the table: they fail without the script."""
+    after = evaluate_pod(launcher_pod(**metadata), table).after
+    assert script_of(after) == initscript.text()
+    assert evaluate_pod(after, table).operations == ()
 
 
-@pytest.mark.parametrize(("own", "line"), [("exit", "exit"), ("", initscript.text())])
-def test_a_text_of_the_jobs_own_stays(own: str, line: str) -> None:
-    assert text(reviewed(launcher(annotations={INIT_SCRIPT: own})).after) == line
+@pytest.mark.parametrize(("script", "result"), [("exit", "exit"), ("", initscript.text())])
+def test_a_script_of_the_user_stays_unless_it_is_empty(script: str, result: str) -> None:
+    assert script_of(evaluate_pod(launcher_pod(annotations={INIT_SCRIPT: script})).after) == result
 
 
 def test_a_pod_that_is_refused_is_not_changed() -> None:
-    deny = "rules: [{name: none, reason: a test, match: {workload: pod, role: pod}, deny: denied}]"
-    outcome = reviewed(launcher(), deny)
+    table = "rules: [{name: none, reason: a test, match: {workload: pod, role: pod}, deny: denied}]"
+    outcome = evaluate_pod(launcher_pod(), table)
     assert (outcome.denials, outcome.operations) == (("denied",), ())
 
 
 @pytest.mark.parametrize(
     "pod",
     [
-        launcher()
+        launcher_pod()
         | {"spec": {"containers": [], "initContainers": [{"name": "mine", "env": [{"name": "OTHER"}]}]}},
-        launcher() | {"apiVersion": "v2"},
-        launcher() | {"spec": {"initContainers": {}}},
+        launcher_pod() | {"apiVersion": "v2"},
+        launcher_pod() | {"spec": {"initContainers": {}}},
     ],
 )
-def test_what_runs_none_or_is_no_pod_gets_none(pod: Json) -> None:
-    assert text(reviewed(pod).after) is None
+def test_an_object_without_the_init_container_or_of_another_kind_gets_no_script(pod: Json) -> None:
+    assert script_of(evaluate_pod(pod).after) is None
 
 
 @pytest.mark.parametrize("metadata", [[], {"annotations": []}])
-def test_one_that_cannot_have_it_is_refused_by_what_is_wrong(metadata: Json) -> None:
-    assert "must be a map" in reviewed(launcher() | {"metadata": metadata}, "mode: off").denials[0]
+def test_a_launcher_pod_with_invalid_metadata_is_refused(metadata: Json) -> None:
+    assert "must be a map" in evaluate_pod(launcher_pod() | {"metadata": metadata}, "mode: off").denials[0]
 
 
-def test_a_volume_with_an_odd_name_is_none_that_a_host_file_is_in() -> None:
-    pod = launcher()
+def test_a_volume_whose_name_is_not_text_is_not_the_volume_of_the_host_file() -> None:
+    pod = launcher_pod()
     pod["spec"] = {**pod["spec"], "volumes": [{"name": {"a": 1}}, {"name": ["ultraserver-init"]}, {}]}
-    outcome = reviewed(pod)
+    outcome = evaluate_pod(pod)
     assert "hostfile" not in outcome.fired()
     assert {rule.name: rule.why for rule in outcome.rules}[
         "hostfile"
@@ -97,16 +99,16 @@ def test_a_volume_with_an_odd_name_is_none_that_a_host_file_is_in() -> None:
 
 
 TABLE = load_default()
-PLACE = "/root/ultraserver_init"
-OURS = {"mountPath": PLACE, "name": "ultraserver-init"}
+MOUNT_PATH = "/root/ultraserver_init"
+MOUNT = {"mountPath": MOUNT_PATH, "name": "ultraserver-init"}
 
 
-def job(mounts: list[Any]) -> Any:
+def job_with_mounts(mounts: list[Any]) -> Any:
     return mpijob(4, launcher_spec={"containers": [{"name": "c", "image": "i", "volumeMounts": mounts}]})
 
 
-@pytest.mark.parametrize("mounts", [[], [OURS], [{"mountPath": "/data", "name": "data"}], ["odd", None]])
-def test_a_job_that_leaves_the_field_free_gets_no_warning(mounts: list[Any]) -> None:
-    outcome = evaluate(TABLE, requested(job(mounts)))
+@pytest.mark.parametrize("mounts", [[], [MOUNT], [{"mountPath": "/data", "name": "data"}], ["odd", None]])
+def test_a_job_without_a_conflicting_mount_gets_no_warning(mounts: list[Any]) -> None:
+    outcome = evaluate(TABLE, request_for(job_with_mounts(mounts)))
     assert outcome.warnings == ()
     assert get(outcome.after, (*LAUNCHER, "metadata", "annotations", f"{keys.PREFIX}hostfile"))

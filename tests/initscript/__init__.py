@@ -1,1 +1,1 @@
-"""Tests of the text of the init scripts; ``tests/plane/initscript`` runs them."""
+"""Tests of the text of the init scripts. ``tests/plane/initscript`` runs the scripts."""

@@ -1,19 +1,19 @@
-"""How the packaged table has the two containers run the text."""
+"""The command with which the two init containers of the packaged table run the init script."""
 
 from typing import Final, Literal
 
 Stage = Literal["wait", "init"]
-"""The container that waits for the workers, and the one that sets them up."""
+"""`wait` waits for the workers, and `init` sets them up."""
 
 VARIABLE: Final = "ULTRASERVER_SCRIPT"
-"""Has the text, in the environment of both containers."""
+"""The environment variable of both containers that contains the script."""
 
 RUN: Final = (
     f'eval "${{{VARIABLE}:?is empty, the webhook did not see this Pod: delete it when the webhook is up}}"'
 )
-"""What bash runs: a Pod whose annotation a user took away must not pass."""
+"""The command that bash runs. It fails if the variable is empty, for example without the Pod's annotation."""
 
 
 def command(stage: Stage) -> list[str]:
-    """Returns the ``command`` of one of the containers."""
+    """Returns the ``command`` of the init container for a stage."""
     return ["bash", "-c", RUN, "ultraserver-init", stage]

@@ -1,4 +1,4 @@
-"""An API server in memory. It answers `tests.kube.contract` as the real one does."""
+"""An API server in memory. It passes the tests of `tests.kube.contract`, as the real API server does."""
 
 from __future__ import annotations
 
@@ -20,25 +20,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
-NEVER_SECONDS = 30
-"""A watch that has nothing to say for so long is a mistake of the test."""
+MAX_WAIT_SECONDS = 30
+"""The maximum time that a watch waits for an event. A longer wait is a mistake in the test."""
 
 _COLLECTION = re.compile(r"(?P<version>/api/v1|/apis/[^/]+/[^/]+)(/namespaces/(?P<namespace>[^/]+))?/[^/]+")
 
 
 @dataclass
 class FakeApi:
-    """Keeps objects by path (`kube.client.KubernetesApi`).
+    """Stores objects by path, and has the methods of `kube.client.KubernetesApi`.
 
     Attributes:
-        objects: What is stored. Watches get what the verbs, `put` and `remove` change, not what a test
-            changes in here.
-        writes: Verb and name of each write that was done.
-        paths: The path of every page and watch that was requested, in order.
-        refuse: Calls whose verb and path have this in them are forbidden; lists and watches are GETs.
-        before_write: Runs before the next write, as a competitor would.
-        idle: Called when a watch has nothing more to say, instead of waiting for another thread to write.
-        page: How many objects a page of a list has.
+        objects: The stored objects. Watches have no events for changes that a test makes here directly.
+        writes: The verb and the object's name of each write that succeeded.
+        paths: The path of every list in pages and of every watch, in order.
+        refuse: A call is forbidden if its verb and path contain this text. Lists and watches are GETs.
+        before_write: Called once, before the next write. It can write as another client.
+        idle: Called when a watch has no more events, instead of waiting for another thread to write.
+        page: The number of objects in a page of a list.
     """
 
     objects: dict[str, Object] = field(default_factory=dict)
@@ -48,7 +47,7 @@ class FakeApi:
     before_write: Callable[[], object] | None = None
     idle: Callable[[], object] | None = None
     page: int = 500
-    # Another server's history came before: version 1 is too old.
+    # Versions begin at 100, so that version 1 is too old.
     _version: int = 100
     _oldest: int = 100
     _history: list[tuple[int, str, Object | None, Object | None]] = field(default_factory=list)
@@ -56,41 +55,43 @@ class FakeApi:
     _streams: list[FakeStream] = field(default_factory=list)
 
     def get(self, path: str) -> Object | None:
-        """Sees `kube.client.KubernetesApi`, as for the other verbs."""
+        """Returns an object or a list (see `kube.rest.RestApi`, also for the other methods)."""
         self._refuse(f"GET {path}")
         if path in self.objects:
             return copy.deepcopy(self.objects[path])
         return self._list(path) if _COLLECTION.fullmatch(urlsplit(path).path) else None
 
     def create(self, path: str, document: Object) -> Object:
-        """Returns create."""
-        self._writing()
+        """Creates an object, and returns it."""
+        self._begin_write()
         if not document.get("metadata", {}).get("name"):
             raise ApiError(f"POST {path}: 422 name is required")
-        whole = f"{path}/{document['metadata']['name']}"
-        self._refuse(f"POST {whole}")
+        object_path = f"{path}/{document['metadata']['name']}"
+        self._refuse(f"POST {object_path}")
         if "resourceVersion" in document["metadata"]:
-            raise ApiError(f"POST {whole}: 500 resourceVersion should not be set on objects to be created")
+            raise ApiError(
+                f"POST {object_path}: 500 resourceVersion should not be set on objects to be created"
+            )
         with self._changed:
-            if whole in self.objects:
-                raise ConflictError(f"POST {whole}: 409 already exists")
-            made = copy.deepcopy(document)
-            made["metadata"] |= {"uid": str(uuid.UUID(int=self._version))}
+            if object_path in self.objects:
+                raise ConflictError(f"POST {object_path}: 409 already exists")
+            created = copy.deepcopy(document)
+            created["metadata"] |= {"uid": str(uuid.UUID(int=self._version))}
             collection = _COLLECTION.fullmatch(path)
             if collection and collection["namespace"]:
-                made["metadata"]["namespace"] = collection["namespace"]
-            return self._written("POST", whole, made)
+                created["metadata"]["namespace"] = collection["namespace"]
+            return self._finish_write("POST", object_path, created)
 
     def replace(self, path: str, document: Object) -> Object:
-        """Returns replace."""
-        self._writing()
+        """Replaces an object, and returns it."""
+        self._begin_write()
         self._refuse(f"PUT {path}")
         with self._changed:
             return self._update("PUT", path, copy.deepcopy(document))
 
     def patch(self, path: str, operations: list[Object]) -> Object:
-        """Returns patch."""
-        self._writing()
+        """Applies a JSON patch to an object, and returns the object."""
+        self._begin_write()
         self._refuse(f"PATCH {path}")
         with self._changed:
             if path not in self.objects:
@@ -104,30 +105,30 @@ class FakeApi:
     def delete(
         self, path: str, preconditions: Mapping[str, str] | None = None, *, grace_seconds: int | None = None
     ) -> None:
-        """Delete; nothing here needs time to end."""
+        """Deletes an object at once."""
         del grace_seconds
-        self._writing()
+        self._begin_write()
         self._refuse(f"DELETE {path}")
         with self._changed:
             if path not in self.objects:
                 return
-            there = self.objects[path]["metadata"]
-            if any(there[key] != value for key, value in (preconditions or {}).items()):
+            metadata = self.objects[path]["metadata"]
+            if any(metadata[key] != value for key, value in (preconditions or {}).items()):
                 raise ConflictError(f"DELETE {path}: 409 has changed")
             self.remove(path)
             self.writes.append(f"DELETE {path.rsplit('/', 1)[1]}")
 
     def pages(self, path: str) -> Iterator[Object]:
-        """Reads a collection in pages."""
+        """Yields the pages of a collection."""
         self.paths.append(path)
         self._refuse(f"GET {path}")
-        whole = self._list(path)
-        for start in range(0, max(len(whole["items"]), 1), self.page):
-            yield {**whole, "items": whole["items"][start : start + self.page]}
+        full_list = self._list(path)
+        for start in range(0, max(len(full_list["items"]), 1), self.page):
+            yield {**full_list, "items": full_list["items"][start : start + self.page]}
 
     @contextmanager
     def stream(self, path: str) -> Iterator[FakeStream]:
-        """Begins a watch."""
+        """Begins a watch, and yields its events."""
         self.paths.append(path)
         self._refuse(f"GET {path}")
         stream = FakeStream(self, path)
@@ -137,60 +138,62 @@ class FakeApi:
         finally:
             self._streams.remove(stream)
 
-    # ---- No calls: what strangers do, and an API server that ends, breaks and forgets ----------------------
+    # ---- Changes by other clients, and faults of the API server --------------------------------------------
 
     def put(self, path: str, document: Object) -> None:
-        """Writes an object as another client, over any version."""
+        """Writes an object as another client, and ignores its version."""
         self._store(path, copy.deepcopy(document))
 
     def remove(self, path: str) -> None:
         """Deletes an object as another client."""
         with self._changed:
             self._version += 1
-            gone = copy.deepcopy(self.objects.pop(path))
-            gone["metadata"]["resourceVersion"] = str(self._version)
-            self._history.append((self._version, path, gone, None))
+            deleted = copy.deepcopy(self.objects.pop(path))
+            deleted["metadata"]["resourceVersion"] = str(self._version)
+            self._history.append((self._version, path, deleted, None))
             self._changed.notify_all()
 
     def forget(self) -> None:
-        """Versions before the present one are too old for watches from now on."""
+        """Makes all versions before the present version too old for watches."""
         with self._changed:
             self._history.clear()
             self._oldest = self._version
 
     def end_watches(self, error: str = "", *, bookmark: bool = True) -> None:
-        """Ends the watches that are open, when they have said what there is.
+        """Ends the open watches after their pending events.
 
         Args:
-            error: With which the connection breaks; empty for an end in peace.
-            bookmark: Whether they say how far they came, as at the end of their time.
+            error: The error of a broken connection; empty for a normal end.
+            bookmark: Whether the watches end with a bookmark, as they do after their timeout.
         """
         with self._changed:
             for stream in self._streams:
                 stream.ended, stream.error, stream.bookmark = True, error, bookmark
             self._changed.notify_all()
 
-    # ---- Inside --------------------------------------------------------------------------------------------
+    # ---- Implementation ------------------------------------------------------------------------------------
 
     def _list(self, path: str) -> Object:
         with self._changed:
             matching = [
-                copy.deepcopy(raw) for at, raw in sorted(self.objects.items()) if selected(path, at, raw)
+                copy.deepcopy(raw)
+                for object_path, raw in sorted(self.objects.items())
+                if selected(path, object_path, raw)
             ]
             return {"metadata": {"resourceVersion": str(self._version)}, "items": matching}
 
     def _update(self, verb: str, path: str, document: Object) -> Object:
         if path not in self.objects:
             raise ConflictError(f"{verb} {path}: 404 not found")
-        metadata, there = document["metadata"], self.objects[path]["metadata"]
+        metadata, stored_metadata = document["metadata"], self.objects[path]["metadata"]
         if metadata.get("name") != path.rsplit("/", 1)[1]:
             raise ApiError(f"{verb} {path}: 400 the name is another one")
         for key in ("resourceVersion", "uid"):
-            if metadata.setdefault(key, there.get(key)) != there.get(key):
+            if metadata.setdefault(key, stored_metadata.get(key)) != stored_metadata.get(key):
                 raise ConflictError(f"{verb} {path}: 409 has changed")
-        return self._written(verb, path, document)
+        return self._finish_write(verb, path, document)
 
-    def _written(self, verb: str, path: str, document: Object) -> Object:
+    def _finish_write(self, verb: str, path: str, document: Object) -> Object:
         self.writes.append(f"{verb} {path.rsplit('/', 1)[1]}")
         return copy.deepcopy(self._store(path, document))
 
@@ -205,7 +208,7 @@ class FakeApi:
                 self._changed.notify_all()
             return self.objects[path]
 
-    def _writing(self) -> None:
+    def _begin_write(self) -> None:
         competitor, self.before_write = self.before_write, None
         if competitor:
             competitor()
@@ -214,32 +217,34 @@ class FakeApi:
         if self.refuse and self.refuse in call:
             raise ForbiddenError(f"{call}: 403 forbidden")
 
-    def said_since(self, version: int, path: str) -> tuple[int, list[Object]]:
-        """Returns the events of a watch after a version, and the version they lead to."""
+    def events_since(self, version: int, path: str) -> tuple[int, list[Object]]:
+        """Returns the present version, and the events of a watch after an older version."""
         if version < self._oldest:
             status = {"kind": "Status", "code": 410, "message": f"too old resource version: {version}"}
             return self._version, [{"type": "ERROR", "object": status}]
-        result = []
-        for at, changed, before, after in self._history:
-            was, now = (raw is not None and selected(path, changed, raw) for raw in (before, after))
-            if at > version and (was or now):
-                kind = "MODIFIED" if was and now else "ADDED" if now else "DELETED"
-                raw = copy.deepcopy(after if now else before) or {}
+        events = []
+        for at, object_path, before, after in self._history:
+            matched, matches = (
+                raw is not None and selected(path, object_path, raw) for raw in (before, after)
+            )
+            if at > version and (matched or matches):
+                kind = "MODIFIED" if matched and matches else "ADDED" if matches else "DELETED"
+                raw = copy.deepcopy(after if matches else before) or {}
                 raw["metadata"]["resourceVersion"] = str(at)
-                result.append({"type": kind, "object": raw})
-        return self._version, result
+                events.append({"type": kind, "object": raw})
+        return self._version, events
 
     def wait(self, stream: FakeStream, version: int) -> None:
-        """Waits for something after a version that a watch can say."""
+        """Waits until there is a change after a version, or the watch ends."""
         if self.idle and not stream.closed:
             self.idle()
             return
         with self._changed:
-            woken = lambda: stream.closed or stream.ended or self._version > version  # noqa: E731
-            assert self._changed.wait_for(woken, NEVER_SECONDS), f"{stream.path} had nothing to say"
+            can_continue = lambda: stream.closed or stream.ended or self._version > version  # noqa: E731
+            assert self._changed.wait_for(can_continue, MAX_WAIT_SECONDS), f"{stream.path} had no event"
 
     def close(self, stream: FakeStream) -> None:
-        """Ends one watch."""
+        """Ends a watch, as its client does."""
         with self._changed:
             stream.closed = True
             self._changed.notify_all()
@@ -258,7 +263,7 @@ class FakeStream:
         query = parse_qs(urlsplit(self.path).query)
         version = int(query["resourceVersion"][0])
         while True:
-            version, events = self._api.said_since(version, self.path)
+            version, events = self._api.events_since(version, self.path)
             yield from events
             if any(event["type"] == "ERROR" for event in events):
                 return
@@ -274,19 +279,19 @@ class FakeStream:
                 self._api.wait(self, version)
 
     def close(self) -> None:
-        """Ends it, from any thread."""
+        """Ends the watch, from any thread."""
         self._api.close(self)
 
 
-def selected(path: str, at: str, raw: Object) -> bool:
-    """Returns whether a list or a watch of ``path`` has the object that is stored ``at``."""
+def selected(path: str, object_path: str, raw: Object) -> bool:
+    """Returns whether a list or a watch of ``path`` includes the object that is stored at ``object_path``."""
     split = urlsplit(path)
     query = {key: value[0] for key, value in parse_qs(split.query).items()}
-    collection = at.rpartition("/")[0]
-    everywhere = re.sub(r"/namespaces/[^/]+(?=/)", "", collection)
+    collection = object_path.rpartition("/")[0]
+    all_namespaces = re.sub(r"/namespaces/[^/]+(?=/)", "", collection)
     labels = raw.get("metadata", {}).get("labels") or {}
     return (
-        split.path in {collection, everywhere}
+        split.path in {collection, all_namespaces}
         and all(
             labels.get(key, "") == value if equals else key in labels
             for key, equals, value in _terms(query.get("labelSelector", ""))
@@ -299,7 +304,7 @@ def selected(path: str, at: str, raw: Object) -> bool:
 
 
 def _terms(selector: str) -> Iterator[tuple[str, str, str]]:
-    """Yields key, operator and value; only a key has no operator."""
+    """Yields the key, operator and value of each term. The operator is empty if the term is only a key."""
     for term in filter(None, selector.split(",")):
         key, equals, value = term.partition("=")
         yield key.removesuffix("!"), "!=" if key.endswith("!") else equals, value
@@ -314,7 +319,7 @@ def _field(raw: Object, path: str) -> Any:
 
 @dataclass
 class Clock:
-    """A clock that tests move."""
+    """A clock that only a test moves."""
 
     now: datetime = NOW
 
@@ -323,5 +328,5 @@ class Clock:
         return self.now
 
     def forward(self, span: timedelta) -> None:
-        """Lets time pass."""
+        """Moves the clock forward."""
         self.now += span

@@ -1,4 +1,4 @@
-"""The edge to the API server: what its answers become. The real one is asked in ``tests/plane``."""
+"""Tests of the client of the API server: its requests, and the results and errors for an answer."""
 
 import json
 import threading
@@ -17,52 +17,52 @@ from testbed.plane.api import Client
 
 
 class Server(ThreadingHTTPServer):
-    """Answers everything with ``answer``, or what ``answers`` makes of the path; remembers what was asked."""
+    """Answers each request with ``answer`` or, if it is set, ``answer_for(path)``; records the requests."""
 
     answer: tuple[int, bytes] = (200, b"{}")
-    answers: Callable[[str], bytes] | None = None
+    answer_for: Callable[[str], bytes] | None = None
     authorization: str | None = None
-    more = 0
-    """Bytes that are promised behind the answer, and come only when `silent` is set."""
+    missing_bytes = 0
+    """If not 0, the answer is this much shorter than its Content-Length, until `may_close` is set."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.requests: list[tuple[str, str, str | None, Any]] = []
-        self.silent = threading.Event()
+        self.may_close = threading.Event()
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One connection of `Server`."""
+    """Handles the requests of one connection to `Server`."""
 
     def handle_any(self) -> None:
-        """Answers."""
+        """Records a request and answers it."""
         server = self.server
         assert isinstance(server, Server)
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         document = json.loads(body) if body else None
         server.requests.append((self.command, self.path, self.headers["Content-Type"], document))
         server.authorization = self.headers["Authorization"]
-        status, text = (200, server.answers(self.path)) if server.answers else server.answer
+        status, text = (200, server.answer_for(self.path)) if server.answer_for else server.answer
         self.send_response(status)
-        self.send_header("Content-Length", str(len(text) + server.more))
+        self.send_header("Content-Length", str(len(text) + server.missing_bytes))
         self.end_headers()
         self.wfile.write(text)
-        if server.more:
-            server.silent.wait(60)
+        if server.missing_bytes:
+            server.may_close.wait(60)
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = handle_any  # noqa: N815 - http.server's names
 
     def log_message(self, *_: object) -> None:
-        """Says nothing."""
+        """Logs nothing."""
 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    with Server() as made:
-        thread = threading.Thread(target=made.serve_forever, args=(0.01,))
+    with Server() as fake_server:
+        thread = threading.Thread(target=fake_server.serve_forever, args=(0.01,))
         thread.start()
-        yield made
-        made.shutdown()
+        yield fake_server
+        fake_server.shutdown()
         thread.join()
 
 
@@ -111,7 +111,7 @@ def test_each_verb_is_one_request_with_its_content_type(server: Server, api: Kub
         ("get", 403, ForbiddenError),
         ("get", 500, ApiError),
         ("create", 409, ConflictError),
-        ("create", 404, ApiError),  # the namespace is not there
+        ("create", 404, ApiError),  # the namespace does not exist
         ("create", 422, ApiError),
         ("replace", 409, ConflictError),
         ("replace", 404, ConflictError),
@@ -123,7 +123,7 @@ def test_each_verb_is_one_request_with_its_content_type(server: Server, api: Kub
         ("get", 410, GoneError),
     ],
 )
-def test_answers_are_translated(
+def test_each_status_gives_its_result_or_error(
     server: Server, api: KubernetesApi, verb: str, status: int, error: type[Exception] | None
 ) -> None:
     server.answer = (status, b'{"message": "the reason"}')
@@ -135,17 +135,17 @@ def test_answers_are_translated(
     with pytest.raises(ApiError, match=f"/a: {status} the reason") as caught:
         call(*arguments)
     assert type(caught.value) is error
-    assert len(server.requests) == 1, "it was tried again below the caller"
+    assert len(server.requests) == 1, "the client has repeated the request"
 
 
-def test_what_the_api_server_does_not_serve_does_not_exist(server: Server, api: KubernetesApi) -> None:
-    server.answer = (404, b"404 page not found\n")  # without JSON, as of resource.k8s.io/v1 before 1.34
+def test_an_object_of_a_group_that_is_not_served_is_read_as_none(server: Server, api: KubernetesApi) -> None:
+    server.answer = (404, b"404 page not found\n")  # not JSON; for example resource.k8s.io/v1 before 1.34
     assert api.get("/a") is None
     with pytest.raises(ApiError, match="/a: 404 it is not served"):
         api.create("/a", {})
 
 
-def test_an_answer_that_is_no_object_is_an_error(server: Server, api: KubernetesApi) -> None:
+def test_an_answer_that_is_not_a_json_object_is_an_error(server: Server, api: KubernetesApi) -> None:
     for status, text in ((200, b"<html>"), (200, b"[]"), (503, b"busy"), (404, b"<html>")):
         server.answer = (status, text)
         with pytest.raises(ApiError, match="not a JSON object"):
@@ -158,8 +158,8 @@ def test_a_dry_run_reports_its_result_and_raises_nothing(server: Server, api: Ku
     assert server.requests[0][:2] == ("POST", "/a?dryRun=All&fieldValidation=Strict")
 
 
-def test_what_is_no_object_is_read_as_text(server: Server, tmp_path: Path) -> None:
-    """By the test bed alone."""
+def test_an_answer_that_is_plain_text_can_be_read(server: Server, tmp_path: Path) -> None:
+    """Only the client of the test bed reads plain text."""
     client = Client(kubeconfig(tmp_path, f"http://127.0.0.1:{server.server_port}"))
     server.answer = (200, b"counter 1\n")
     assert client.text("/metrics") == "counter 1\n"
@@ -174,7 +174,7 @@ def test_a_server_that_does_not_answer_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("token", ["se\ncret", "se\r\ncret", "secre\u0165", "se\0cret"])
-def test_a_token_that_no_header_can_carry_is_refused_and_not_shown(
+def test_a_token_with_characters_that_a_header_cannot_have_is_refused_and_not_shown(
     server: Server, tmp_path: Path, token: str
 ) -> None:
     api = connect(kubeconfig(tmp_path, f"http://127.0.0.1:{server.server_port}", token))
@@ -191,48 +191,49 @@ def test_a_line_end_after_a_token_is_left_out(server: Server, tmp_path: Path) ->
     assert server.authorization == "Bearer secret"
 
 
-def test_without_a_kubeconfig_or_a_pod_the_error_has_the_remedy(tmp_path: Path) -> None:
+def test_without_a_kubeconfig_or_a_service_account_the_error_has_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(ApiError, match="name a --kubeconfig"):
         connect(None)
     with pytest.raises(ApiError, match="cannot reach the API server"):
         connect(tmp_path / "none")
 
 
-def test_a_page_that_is_too_long_is_read_as_several(
+def test_a_page_that_is_too_long_is_read_as_several_shorter_pages(
     server: Server, api: KubernetesApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rest, "MAX_PAGE_BYTES", 8000)
     items = ["."] * 600 + ["large" * 600] * 5 + ["larger" * 2000] + ["."] * 100
-    longest = []
+    limits = []
 
     def answer(path: str) -> bytes:
         query = dict(parse_qsl(urlsplit(path).query))
         assert query["b"] == "c"
         begin = int(query.get("continue", "token/0").removeprefix("token/"))
         end = begin + int(query["limit"])
-        longest.append(int(query["limit"]))
+        limits.append(int(query["limit"]))
         result = {
             "metadata": {"continue": f"token/{end}"} if end < len(items) else {},
             "items": [f"{number}{text}" for number, text in enumerate(items[begin:end], begin)],
         }
         return json.dumps(result).encode()
 
-    server.answers = answer
+    server.answer_for = answer
     pages = list(api.pages("/a?b=c"))
     assert [text for page in pages for text in page["items"]] == [
         f"{i}{text}" for i, text in enumerate(items)
     ]
-    # Where objects are small again, so are not the pages; the one that is too long by itself is read, too.
-    assert longest[0] == rest.PAGE_SIZE
+    # Pages grow again after the large objects. An object that exceeds the maximum by itself is read, too.
+    assert limits[0] == rest.PAGE_SIZE
     assert max(len(json.dumps(page)) for page in pages) < 13_000
-    assert longest[-1] > 1
+    assert limits[-1] > 1
 
 
-def test_a_watch_yields_whole_events_for_any_pieces(server: Server, api: KubernetesApi) -> None:
-    server.answer = (
-        200,
-        b'{"type": "ADDED", "object": {"a": 1}}\n\n{"type": "DELE' + b'TED", "object": {}}\n',
-    )
+def test_a_watch_yields_complete_events_from_pieces_and_fails_at_an_invalid_line(
+    server: Server, api: KubernetesApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kube.client._READ_BYTES", 7)
+    body = b'{"type": "ADDED", "object": {"a": 1}}\n\n{"type": "DELETED", "object": {}}\n'
+    server.answer = (200, body)
     with api.stream("/a") as events:
         assert list(events) == [{"type": "ADDED", "object": {"a": 1}}, {"type": "DELETED", "object": {}}]
     server.answer = (200, b'{"type": \n')
@@ -253,7 +254,7 @@ def test_a_watch_yields_whole_events_for_any_pieces(server: Server, api: Kuberne
 def test_one_unreadable_object_does_not_prevent_reading_the_others(
     server: Server, api: KubernetesApi, value: bytes, read: str | None
 ) -> None:
-    """A tenant's opaque parameters: bytes that are not text, and nested as deep as no one reads."""
+    """Protects programs from values that a user stores and Python cannot read, such as deep nesting."""
     body = b'{"items": [{"a": %b, "b": [{}]}, {"a": 1}]}' % value
     server.answer = (200, body)
     (page,) = api.pages("/a")
@@ -269,10 +270,10 @@ def test_a_watch_without_events_ends_without_an_error(
     server: Server, api: KubernetesApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kube.client.IDLE_SECONDS", 0.1)
-    server.answer, server.more = (200, b""), 10
+    server.answer, server.missing_bytes = (200, b""), 10
     with api.stream("/a") as events:
         assert list(events) == []
-    server.silent.set()
+    server.may_close.set()
 
 
 @pytest.mark.parametrize(("status", "error"), [(410, GoneError), (403, ApiError), (500, ApiError)])

@@ -1,4 +1,4 @@
-"""The API server in memory answers as the real one does."""
+"""Tests that the API server in memory answers as the real API server does."""
 
 import pytest
 
@@ -9,12 +9,12 @@ from tests.kube.fake import FakeApi
 @pytest.fixture
 def server() -> Server:
     api = FakeApi()
-    # What shows the same objects to a user who may do nothing.
-    refused = FakeApi(api.objects, refuse="/")
+    # This client has the same objects, and its user has no rights.
+    powerless = FakeApi(api.objects, refuse="/")
     return Server(
         api,
         "team",
-        refused,
+        powerless,
         lambda: setattr(api, "page", 2),
         "/api/v1/namespaces/team/secrets",
         api.end_watches,
@@ -22,4 +22,4 @@ def server() -> Server:
 
 
 class TestFakeApi(ApiContract):
-    """Memory."""
+    """The tests of `ApiContract`, for the API server in memory."""

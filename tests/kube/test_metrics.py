@@ -1,4 +1,4 @@
-"""The port that metrics are read from."""
+"""Tests of the server of metrics."""
 
 import ipaddress
 import socket
@@ -26,7 +26,7 @@ def server() -> Iterator[Server]:
     server.server_close()
 
 
-def scraped(server: Server) -> str:
+def scrape(server: Server) -> str:
     connection = HTTPConnection("127.0.0.1", server.server_port, timeout=5)
     connection.request("GET", "/metrics")
     with connection.getresponse() as response:
@@ -34,31 +34,31 @@ def scraped(server: Server) -> str:
         return response.read().decode()
 
 
-def test_peers_that_send_nothing_cost_no_more_threads_and_keep_no_probe_waiting(server: Server) -> None:
-    """Each of them had a thread for ever: 17,000 filled the memory of whole-job admission."""
+def test_silent_connections_are_limited_and_do_not_delay_a_scrape(server: Server) -> None:
+    """Protects the programs: 17,000 silent connections, each with a thread, have filled their memory."""
     before = threading.active_count()
     silent = [
         socket.create_connection(("127.0.0.1", server.server_port), 5) for _ in range(2 * MAX_CONNECTIONS)
     ]
-    assert "jobs 7.0" in scraped(server)
+    assert "jobs 7.0" in scrape(server)
     until(lambda: threading.active_count() - before <= MAX_CONNECTIONS, "an end of the oldest connections")
-    assert silent[0].recv(1) == b"", "the oldest are closed"
-    assert "jobs 7.0" in scraped(server)
-    for each in silent:
-        each.close()
+    assert silent[0].recv(1) == b"", "the oldest connection must be closed"
+    assert "jobs 7.0" in scrape(server)
+    for connection in silent:
+        connection.close()
 
 
-def test_connections_that_have_ended_do_not_count(server: Server) -> None:
-    """They counted: the connection of a slow scraper was closed after 64 probes."""
+def test_ended_connections_do_not_use_the_limit(server: Server) -> None:
+    """Protects slow scrapers, whose connection was earlier closed after 64 requests of other clients."""
     with socket.create_connection(("127.0.0.1", server.server_port), 5) as slow:
         for _ in range(2 * MAX_CONNECTIONS):
-            scraped(server)
+            scrape(server)
         slow.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
         assert slow.recv(12) == b"HTTP/1.0 200"
 
 
 @pytest.mark.parametrize("program", [certs.__main__.run, placement.__main__.run], ids=["certs", "placement"])
-def test_a_program_can_serve_metrics_at_the_address_that_it_has_by_default(program: click.Command) -> None:
+def test_the_default_address_of_the_metrics_includes_all_addresses_of_the_pod(program: click.Command) -> None:
     (default,) = (option.default for option in program.params if option.name == "metrics_host")
-    # Any of the Pod's. An empty name, which means that to a socket, is looked up first, and is not a name.
+    # An empty host also means all addresses, but the server would look it up as a name, and fail.
     assert ipaddress.ip_address(default).is_unspecified

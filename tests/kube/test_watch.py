@@ -1,6 +1,6 @@
-"""A collection is followed: lists, changes, bookmarks, versions that are too old, connections that break.
+"""Tests of a mirror: lists, changes, bookmarks, versions that are too old, connections that break.
 
-The real API server is followed in ``tests/plane/test_watch.py``.
+``tests/plane/test_watch.py`` tests a mirror of the real API server.
 """
 
 import json
@@ -28,13 +28,13 @@ def labels(raw: Object) -> dict[str, str]:
 
 
 @dataclass
-class Followed:
-    """Nodes that are followed in the test's own thread, on a clock that waits move.
+class SimulatedMirror:
+    """A mirror of nodes that runs in the test's own thread, with a clock that its waits move.
 
     Attributes:
         api: The API server.
-        waits: How long was waited between two tries.
-        shown: What the mirror had, by name, and why it may have been stale, at each change.
+        waits: The seconds of each wait between two attempts.
+        states: At each change, the items of the mirror by name, and why the mirror may be stale.
     """
 
     api: FakeApi
@@ -43,37 +43,37 @@ class Followed:
     unserved: str = ""
     now: float = 1000.0
     waits: list[float] = field(default_factory=list)
-    shown: list[tuple[dict[str, Any], str]] = field(default_factory=list)
+    states: list[tuple[dict[str, Any], str]] = field(default_factory=list)
     _steps: list[Callable[[], object]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Begins nothing yet."""
+        """Creates the mirror, but does not start it."""
         self.mirror = Mirror(
             self.api,
             self.path,
             self.project,
-            self._told,
+            self._record_state,
             unserved=self.unserved,
             clock=lambda: self.now,
             wait=self._wait,
         )
 
     def run(self, *steps: Callable[[], object]) -> list[tuple[dict[str, Any], str]]:
-        """Returns follows; takes a step when there is nothing more to say, and with each wait; then stops."""
+        """Runs the mirror, with one step after all events and in each wait. Returns the states."""
         self._steps = [*steps, self.mirror.stop]
         self.api.idle = self._step
         self.mirror.follow()
         assert not self._steps
-        return self.shown
+        return self.states
 
     def versions(self) -> list[str]:
-        """Returns from which version each watch began."""
+        """Returns the version from which each watch began."""
         queries = [parse_qs(urlsplit(path).query) for path in self.api.paths]
         return [query["resourceVersion"][0] for query in queries if "watch" in query]
 
-    def _told(self) -> None:
+    def _record_state(self) -> None:
         items = {name: item for (_, name), item in self.mirror.items().items()}
-        self.shown.append((items, self.mirror.stale_reason))
+        self.states.append((items, self.mirror.stale_reason))
 
     def _wait(self, stopped: threading.Event, seconds: float) -> bool:
         if not stopped.is_set():
@@ -87,26 +87,26 @@ class Followed:
             self._steps.pop(0)()
 
 
-def put(api: FakeApi, name: str, **own: str) -> str:
-    """Returns a node as a user writes it; its version."""
-    api.put(f"{NODES}/{name}", {"metadata": {"name": name, "labels": own}, "status": {"a": 1}})
+def put_node(api: FakeApi, name: str, **node_labels: str) -> str:
+    """Writes a node as another client, and returns its version."""
+    api.put(f"{NODES}/{name}", {"metadata": {"name": name, "labels": node_labels}, "status": {"a": 1}})
     version: str = api.objects[f"{NODES}/{name}"]["metadata"]["resourceVersion"]
     return version
 
 
 @pytest.fixture
 def api() -> FakeApi:
-    made = FakeApi(page=1)
-    put(made, "a", x="1")
-    put(made, "b")
-    return made
+    api = FakeApi(page=1)
+    put_node(api, "a", x="1")
+    put_node(api, "b")
+    return api
 
 
-def test_a_list_and_then_what_changes_each_projected(api: FakeApi) -> None:
-    shown = Followed(api).run(
-        lambda: put(api, "c"), lambda: put(api, "a", x="2"), lambda: api.remove(f"{NODES}/b")
+def test_a_mirror_has_the_projections_of_the_listed_objects_and_of_each_change(api: FakeApi) -> None:
+    states = SimulatedMirror(api).run(
+        lambda: put_node(api, "c"), lambda: put_node(api, "a", x="2"), lambda: api.remove(f"{NODES}/b")
     )
-    assert shown == [
+    assert states == [
         ({"a": {"x": "1"}, "b": {}}, ""),
         ({"a": {"x": "1"}, "b": {}, "c": {}}, ""),
         ({"a": {"x": "2"}, "b": {}, "c": {}}, ""),
@@ -116,21 +116,24 @@ def test_a_list_and_then_what_changes_each_projected(api: FakeApi) -> None:
 
 
 def test_a_watch_that_ends_continues_from_the_last_version_or_bookmark(api: FakeApi) -> None:
-    followed, first = Followed(api), int(put(api, "c"))
+    simulation, first = SimulatedMirror(api), int(put_node(api, "c"))
 
     def end() -> None:
         api.put("/api/v1/pods/other", {"metadata": {"name": "other"}})
         api.end_watches()
 
-    assert followed.run(end, lambda: put(api, "d"))[-1] == ({"a": {"x": "1"}, "b": {}, "c": {}, "d": {}}, "")
-    assert followed.versions() == [str(first), str(first + 1)]
-    assert followed.waits == []
+    assert simulation.run(end, lambda: put_node(api, "d"))[-1] == (
+        {"a": {"x": "1"}, "b": {}, "c": {}, "d": {}},
+        "",
+    )
+    assert simulation.versions() == [str(first), str(first + 1)]
+    assert simulation.waits == []
 
 
-@pytest.mark.parametrize("as_the_answer", [False, True], ids=["as an event", "as the answer"])
-def test_a_version_that_is_too_old_is_listed_again(
+@pytest.mark.parametrize("as_status", [False, True], ids=["error event", "error status"])
+def test_the_collection_is_listed_again_after_a_version_that_is_too_old(
     api: FakeApi,
-    as_the_answer: bool,  # noqa: FBT001
+    as_status: bool,  # noqa: FBT001
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     stream = api.stream
@@ -141,129 +144,141 @@ def test_a_version_that_is_too_old_is_listed_again(
 
     def forget() -> None:
         api.remove(f"{NODES}/a")
-        if as_the_answer:
+        if as_status:
             monkeypatch.setattr(api, "stream", refuse)
             api.end_watches()
         else:
             api.forget()
 
-    followed = Followed(api)
-    # Not in the first watch, which has just listed: the second one lists again, without a wait.
-    followed.run(api.end_watches, forget, lambda: put(api, "c"))
-    assert followed.waits == []
+    simulation = SimulatedMirror(api)
+    # The second watch begins at a version that is too old. The mirror lists again, without a wait.
+    simulation.run(api.end_watches, forget, lambda: put_node(api, "c"))
+    assert simulation.waits == []
     assert [path for path in api.paths if "watch" not in path] == [NODES, NODES]
-    assert followed.shown[-2:] == [({"b": {}}, ""), ({"b": {}, "c": {}}, "")]
+    assert simulation.states[-2:] == [({"b": {}}, ""), ({"b": {}, "c": {}}, "")]
 
 
-def test_failures_are_logged_and_retried_from_the_last_version(api: FakeApi) -> None:
+def test_after_a_failure_the_watch_continues_from_the_last_version(api: FakeApi) -> None:
     api.refuse = NODES
-    followed, versions = Followed(api), []
-    shown = followed.run(
+    simulation, versions = SimulatedMirror(api), []
+    states = simulation.run(
         lambda: setattr(api, "refuse", ""),
-        lambda: versions.append(put(api, "c")),
+        lambda: versions.append(put_node(api, "c")),
         lambda: api.end_watches("reset"),
         lambda: None,
-        lambda: put(api, "d"),
+        lambda: put_node(api, "d"),
     )
-    listed = {"a": {"x": "1"}, "b": {}}
-    more = {**listed, "c": {}}
-    assert "403" in shown[0][1]
-    # Before any change the copy counts as up to date again.
-    assert shown[1:] == [(listed, ""), (more, ""), (more, "reset"), (more, ""), ({**more, "d": {}}, "")]
-    assert followed.versions()[-1] == versions[0]
-    assert len(followed.waits) == 2
+    listed_nodes = {"a": {"x": "1"}, "b": {}}
+    more_nodes = {**listed_nodes, "c": {}}
+    assert "403" in states[0][1]
+    # The copy is up to date again even before the next change.
+    assert states[1:] == [
+        (listed_nodes, ""),
+        (more_nodes, ""),
+        (more_nodes, "reset"),
+        (more_nodes, ""),
+        ({**more_nodes, "d": {}}, ""),
+    ]
+    assert simulation.versions()[-1] == versions[0]
+    assert len(simulation.waits) == 2
 
 
-def test_an_error_event_of_a_watch_is_a_failure(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_event_of_a_watch_makes_the_copy_stale(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
     message = [{"type": "ERROR", "object": {"kind": "Status", "code": 500, "message": "because"}}]
-    shown = Followed(api).run(
-        lambda: monkeypatch.setattr(api, "said_since", lambda version, _: (version, message)),
+    states = SimulatedMirror(api).run(
+        lambda: monkeypatch.setattr(api, "events_since", lambda version, _: (version, message)),
         monkeypatch.undo,
     )
-    assert [lost for _, lost in shown] == ["", f"{NODES}: because", ""]
+    assert [reason for _, reason in states] == ["", f"{NODES}: because", ""]
 
 
 def test_waits_grow_until_an_event_comes(api: FakeApi) -> None:
     api.refuse = NODES
-    followed = Followed(api)
-    followed.run(
+    simulation = SimulatedMirror(api)
+    simulation.run(
         *[lambda: None] * 3,
         lambda: setattr(api, "refuse", ""),
-        lambda: put(api, "c"),
+        lambda: put_node(api, "c"),
         lambda: api.end_watches("reset"),
         lambda: None,
     )
-    assert followed.waits == [pytest.approx(about, rel=JITTER) for about in (0.5, 1, 2, 4, 0.5)]
+    assert simulation.waits == [pytest.approx(seconds, rel=JITTER) for seconds in (0.5, 1, 2, 4, 0.5)]
 
 
 @pytest.mark.parametrize(
-    ("lasts", "waits"), [(0.0, (0.5, 1, 2, 4, 8, 16, 30)), (SHORT_SECONDS, ())], ids=["at once", "in time"]
+    ("watch_seconds", "waits"),
+    [(0.0, (0.5, 1, 2, 4, 8, 16, 30)), (SHORT_SECONDS, ())],
+    ids=["short watches", "long watches"],
 )
-def test_an_api_server_that_ends_every_watch_at_once_is_not_asked_without_pause(
-    api: FakeApi, lasts: float, waits: tuple[float, ...]
+def test_after_watches_that_end_at_once_the_waits_grow(
+    api: FakeApi, watch_seconds: float, waits: tuple[float, ...]
 ) -> None:
-    followed = Followed(api)
-    begun = 0
+    simulation = SimulatedMirror(api)
+    ended_watches = 0
 
     def end() -> None:
-        nonlocal begun
-        followed.now += lasts
-        begun += 1
-        if begun == 9:
-            followed.mirror.stop()
+        nonlocal ended_watches
+        simulation.now += watch_seconds
+        ended_watches += 1
+        if ended_watches == 9:
+            simulation.mirror.stop()
         api.end_watches(bookmark=False)
 
     api.idle = end
-    followed.mirror.follow()
-    assert len(followed.shown) == 1
-    assert followed.waits == [pytest.approx(about, rel=JITTER) for about in waits]
-    assert len(followed.versions()) == 9
+    simulation.mirror.follow()
+    assert len(simulation.states) == 1
+    assert simulation.waits == [pytest.approx(seconds, rel=JITTER) for seconds in waits]
+    assert len(simulation.versions()) == 9
 
 
-def test_a_selection_keeps_its_query(api: FakeApi) -> None:
-    followed = Followed(api, f"{NODES}?fieldSelector=metadata.name!%3Da")
-    assert followed.run(lambda: put(api, "a"), lambda: put(api, "c")) == [
+def test_the_selector_of_a_path_is_used_for_the_list_and_the_watch(api: FakeApi) -> None:
+    simulation = SimulatedMirror(api, f"{NODES}?fieldSelector=metadata.name!%3Da")
+    assert simulation.run(lambda: put_node(api, "a"), lambda: put_node(api, "c")) == [
         ({"b": {}}, ""),
         ({"b": {}, "c": {}}, ""),
     ]
 
 
-def test_objects_that_are_projected_to_nothing_are_not_kept(api: FakeApi) -> None:
-    followed = Followed(api, project=lambda raw: labels(raw) or None)
-    assert followed.run(lambda: put(api, "a")) == [({"a": {"x": "1"}}, ""), ({}, "")]
+def test_objects_with_the_projection_none_are_not_kept(api: FakeApi) -> None:
+    simulation = SimulatedMirror(api, project=lambda raw: labels(raw) or None)
+    assert simulation.run(lambda: put_node(api, "a")) == [({"a": {"x": "1"}}, ""), ({}, "")]
 
 
-def test_a_change_of_fields_that_are_not_kept_wakes_no_waiter(api: FakeApi) -> None:
+def test_a_change_of_fields_that_are_not_kept_is_not_reported(api: FakeApi) -> None:
     other = {"metadata": {"name": "a", "labels": {"x": "1"}}, "status": {"a": 2}}
-    shown = Followed(api).run(lambda: api.put(f"{NODES}/a", other), lambda: put(api, "a", x="2"))
-    assert [items["a"]["x"] for items, _ in shown] == ["1", "2"]
+    states = SimulatedMirror(api).run(lambda: api.put(f"{NODES}/a", other), lambda: put_node(api, "a", x="2"))
+    assert [items["a"]["x"] for items, _ in states] == ["1", "2"]
 
 
 @dataclass
-class Seen:
-    """Labels, and the version that they were seen in, which is ignored."""
+class VersionedLabels:
+    """The labels of a node and its version. Two values with the same labels are equal."""
 
-    own: dict[str, str]
+    node_labels: dict[str, str]
     version: str = field(compare=False)
 
 
-def test_what_is_the_same_in_all_that_counts_is_kept_as_it_was_seen_last(api: FakeApi) -> None:
-    """A pod is deleted by its version, which changes with what the scheduler writes and no one keeps."""
-    followed = Followed(api, project=lambda raw: Seen(labels(raw), raw["metadata"]["resourceVersion"]))
+def test_an_item_that_differs_only_in_ignored_fields_is_replaced(api: FakeApi) -> None:
+    """Protects the deletion of pods, which needs the newest version even if only ignored fields changed."""
+    simulation = SimulatedMirror(
+        api, project=lambda raw: VersionedLabels(labels(raw), raw["metadata"]["resourceVersion"])
+    )
     versions: list[str] = []
-    followed.run(lambda: versions.append(put(api, "a", x="1")))
-    assert [followed.mirror.items()["", "a"].version] == versions
+    simulation.run(lambda: versions.append(put_node(api, "a", x="1")))
+    assert [simulation.mirror.items()["", "a"].version] == versions
 
 
-def test_a_watch_that_is_stopped_while_it_begins_ends(api: FakeApi) -> None:
-    followed = Followed(api)
-    mirror = Mirror(api, NODES, labels, lambda: (followed.mirror.stop(), put(api, "c")))
-    followed.mirror = mirror
+def test_a_mirror_that_is_stopped_while_a_watch_begins_ends(api: FakeApi) -> None:
+    simulation = SimulatedMirror(api)
+    mirror = Mirror(api, NODES, labels, lambda: (simulation.mirror.stop(), put_node(api, "c")))
+    simulation.mirror = mirror
     mirror.follow()
     assert ("", "c") not in mirror.items()
 
 
-# ---- In its thread -----------------------------------------------------------------------------------------
+# ---- With a thread -----------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -272,41 +287,41 @@ def changed() -> threading.Event:
 
 
 @pytest.fixture
-def copy(api: FakeApi, changed: threading.Event) -> Iterator[Mirror[dict[str, str]]]:
-    made = Mirror(api, NODES, labels, changed.set)
-    assert not made.wait(0)
-    with made:
-        assert made.wait(PATIENCE)
+def running_mirror(api: FakeApi, changed: threading.Event) -> Iterator[Mirror[dict[str, str]]]:
+    mirror = Mirror(api, NODES, labels, changed.set)
+    assert not mirror.wait(0)
+    with mirror:
+        assert mirror.wait(PATIENCE)
         assert changed.wait(PATIENCE)
         changed.clear()
-        yield made
+        yield mirror
 
 
-def test_what_a_mirror_gives_is_the_callers_own(
-    api: FakeApi, copy: Mirror[dict[str, str]], changed: threading.Event
+def test_a_caller_can_change_the_returned_items(
+    api: FakeApi, running_mirror: Mirror[dict[str, str]], changed: threading.Event
 ) -> None:
-    copy.items().clear()
-    assert copy.items() == {("", "a"): {"x": "1"}, ("", "b"): {}}
+    running_mirror.items().clear()
+    assert running_mirror.items() == {("", "a"): {"x": "1"}, ("", "b"): {}}
     api.remove(f"{NODES}/a")
     assert changed.wait(PATIENCE)
-    assert copy.items() == {("", "b"): {}}
+    assert running_mirror.items() == {("", "b"): {}}
 
 
 def test_a_mirror_whose_thread_failed_stays_stale(
-    api: FakeApi, copy: Mirror[dict[str, str]], changed: threading.Event
+    api: FakeApi, running_mirror: Mirror[dict[str, str]], changed: threading.Event
 ) -> None:
-    copy.check()
+    running_mirror.check()
     api.put(f"{NODES}/a", {"metadata": {"name": "a"}})  # has no labels
     assert changed.wait(PATIENCE)
-    assert copy.stale_reason == "the watch has ended"
+    assert running_mirror.stale_reason == "the watch has ended"
     with pytest.raises(RuntimeError, match=f"{NODES} is no longer watched") as raised:
-        copy.check()
+        running_mirror.check()
     assert isinstance(raised.value.__cause__, KeyError)
 
 
-def test_of_a_long_list_one_page_at_a_time_is_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    many = {f"label-{number}": "x" * 50 for number in range(40)}
-    item = json.dumps({"metadata": {"name": "%s", "resourceVersion": "5", "labels": many}})
+def test_a_long_list_is_read_page_by_page_into_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    many_labels = {f"label-{number}": "x" * 50 for number in range(40)}
+    item = json.dumps({"metadata": {"name": "%s", "resourceVersion": "5", "labels": many_labels}})
 
     def pages(_: str) -> Iterator[Object]:
         for number in range(10):
@@ -318,14 +333,14 @@ def test_of_a_long_list_one_page_at_a_time_is_in_memory(monkeypatch: pytest.Monk
     monkeypatch.setattr(api, "pages", pages)
     tracemalloc.start()
     next(pages(NODES))
-    one = tracemalloc.get_traced_memory()[1]
+    bytes_of_one_page = tracemalloc.get_traced_memory()[1]
     tracemalloc.reset_peak()
     mirror = Mirror(api, NODES, lambda raw: raw["metadata"]["resourceVersion"], lambda: mirror.stop())  # noqa: PLW0108
     mirror.follow()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert len(mirror.items()) == 10 * 20
-    assert peak < 3 * one
+    assert peak < 3 * bytes_of_one_page
 
 
 def test_a_collection_that_is_not_served_is_empty_and_logged_once(
@@ -333,55 +348,57 @@ def test_a_collection_that_is_not_served_is_empty_and_logged_once(
 ) -> None:
     api = FakeApi()
     api.put(f"{NODES}/a", {"metadata": {"name": "a", "labels": {}}})
-    followed, served = Followed(api, unserved="none counts"), list[bool]()
+    simulation, served = SimulatedMirror(api, unserved="it is empty"), list[bool]()
     monkeypatch.setattr(api, "get", lambda _: {} if served else None)
     listed = list[bool]()
-    shown = followed.run(
-        lambda: listed.append(followed.mirror.wait(0)), lambda: served.append(True), lambda: None
+    states = simulation.run(
+        lambda: listed.append(simulation.mirror.wait(0)), lambda: served.append(True), lambda: None
     )
-    assert (listed, shown[0], shown[-1]) == ([True], ({}, ""), ({"a": {}}, ""))
-    assert followed.waits == [NOT_SERVED_SECONDS] * 2
-    assert caplog.messages == [f"{NODES} is not served: none counts"]
+    assert (listed, states[0], states[-1]) == ([True], ({}, ""), ({"a": {}}, ""))
+    assert simulation.waits == [NOT_SERVED_SECONDS] * 2
+    assert caplog.messages == [f"{NODES} is not served: it is empty"]
 
 
-def test_a_collection_that_is_served_no_longer_is_empty_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_collection_that_is_no_longer_served_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     api = FakeApi()
     api.put(f"{NODES}/a", {"metadata": {"name": "a", "labels": {}}})
-    followed = Followed(api, unserved="none counts")
+    simulation = SimulatedMirror(api, unserved="it is empty")
 
     def end() -> None:
         monkeypatch.setattr(api, "get", lambda _: None)
         api.refuse = "watch"
         api.end_watches("gone")
 
-    shown = followed.run(end, lambda: None)
-    assert (shown[0], shown[-1]) == (({"a": {}}, ""), ({}, ""))
+    states = simulation.run(end, lambda: None)
+    assert (states[0], states[-1]) == (({"a": {}}, ""), ({}, ""))
 
 
-def test_a_copy_that_was_lost_for_long_is_not_shown_as_followed_before_it_is_listed(api: FakeApi) -> None:
-    """Else a program takes what it saw before the outage for what is there now."""
-    followed = Followed(api)
+def test_after_a_long_outage_a_copy_is_stale_until_it_is_listed_again(api: FakeApi) -> None:
+    """Protects programs from decisions about the state before the outage."""
+    simulation = SimulatedMirror(api)
 
     def outage() -> None:
-        put(api, "taken")
+        put_node(api, "new")
         api.forget()
         api.refuse = ""
 
-    followed.run(
+    simulation.run(
         lambda: setattr(api, "refuse", NODES),
         lambda: api.end_watches("reset"),
         *[lambda: None] * 5,
         outage,
         lambda: None,
     )
-    lost = [why for _, why in followed.shown].index(next(why for _, why in followed.shown if why))
-    assert all("taken" in items for items, why in followed.shown[lost:] if not why)
+    first_stale = [reason for _, reason in simulation.states].index(
+        next(reason for _, reason in simulation.states if reason)
+    )
+    assert all("new" in items for items, reason in simulation.states[first_stale:] if not reason)
 
 
 def test_a_copy_whose_watches_break_as_soon_as_they_begin_is_listed_again(api: FakeApi) -> None:
-    """Such a watch is a connection and tells nothing: the copy is as old as the last event."""
-    followed = Followed(api)
-    breaks = [lambda: api.end_watches("reset", bookmark=False), lambda: None] * 5
-    followed.run(*breaks)
-    assert sum(followed.waits) > STALE_SECONDS > max(followed.waits)
+    """A watch that breaks at once has no events, so the copy is only as new as the last event."""
+    simulation = SimulatedMirror(api)
+    steps = [lambda: api.end_watches("reset", bookmark=False), lambda: None] * 5
+    simulation.run(*steps)
+    assert sum(simulation.waits) > STALE_SECONDS > max(simulation.waits)
     assert sum("watch=1" not in path for path in api.paths) > 1

@@ -1,4 +1,4 @@
-"""The texts of ``check``; other tests compare codes, and the facts that a text has."""
+"""Tests of the exact texts of ``check``."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -151,7 +151,7 @@ CASES: list[tuple[Status, str, dict[str, Any], tuple[str, ...]]] = [
 
 
 @pytest.mark.parametrize(("status", "code", "facts", "expected"), CASES)
-def test_the_texts_of_a_result(
+def test_a_result_has_its_text_remedy_and_page(
     status: Status, code: str, facts: dict[str, Any], expected: tuple[str, ...]
 ) -> None:
     result = line(status, code, **facts)
@@ -159,11 +159,11 @@ def test_the_texts_of_a_result(
     assert result == Line(status, code, text, remedy, page and f"docs/{page}")
 
 
-def test_every_code_is_compared() -> None:
-    """Protects this module from a new code that it does not know."""
+def test_every_code_has_a_case() -> None:
+    """Protects against a new code whose text no test compares."""
     assert {code for _, code, *_ in CASES} == set(RESULTS)
 
 
-def test_the_reference_has_every_code_and_no_other() -> None:
-    """Protects people and programs that look a code up."""
+def test_the_reference_lists_exactly_the_codes_of_the_checks() -> None:
+    """Protects users who look up a code in docs/reference.md."""
     assert set(meanings()["checks"]) == set(RESULTS)

@@ -1,4 +1,4 @@
-"""UltraServers with nodes, health and tenants, at a terminal."""
+"""Tests of the drawing of UltraServers on a terminal: nodes, problems and holders."""
 
 from dataclasses import replace
 
@@ -16,14 +16,22 @@ from kubectl_ultraserver.why import why
 from placement.observe.model import Node
 from testbed.plane.nodes import INSTANCE_TYPE, TRN2U
 from tests.helpers import examples
-from tests.kubectl_ultraserver.build import THREE, case, fleet, plain, unscheduled, work, workers
-from tests.placement.world import changed
+from tests.kubectl_ultraserver.build import (
+    NODES,
+    fleet,
+    job_case,
+    plain,
+    unscheduled,
+    with_installation,
+    workers,
+)
+from tests.placement.world import changed_nodes
 
 
-def busy() -> Fleet:
+def busy_fleet() -> Fleet:
     """Returns a fleet: a pair and a stray pod, a cordoned node with a worker, and a free UltraServer."""
     nodes = [
-        *changed(THREE, n2_1={"cordoned": True}, n2_2=None, n2_3={"ready": False}),
+        *changed_nodes(NODES, n2_1={"cordoned": True}, n2_2=None, n2_3={"ready": False}),
         Node("lost", {INSTANCE_TYPE: TRN2U, SERVER_4: NO_SERVER}),
         Node("plain", {INSTANCE_TYPE: "m5.large"}),
     ]
@@ -38,7 +46,7 @@ def lines(result: list[Server], width: int = 80) -> list[str]:
 
 
 def test_nodes_are_listed_by_number_with_their_pods_and_problems() -> None:
-    assert lines(servers(busy()), 100) == [
+    assert lines(servers(busy_fleet()), 100) == [
         "3 UltraServers: 1 free, 2 in use, 1 broken; 1 nodes in no UltraServer",
         ". free  A, B taken  a, b taken and sick  ! cordoned  x not ready  ? missing",
         "us-01 [A A|. B] A team/pair; B pod team/stray",
@@ -48,11 +56,11 @@ def test_nodes_are_listed_by_number_with_their_pods_and_problems() -> None:
     ]
 
 
-def test_filters_choose() -> None:
-    result = busy()
+def test_filters_select_ultraservers() -> None:
+    cluster = busy_fleet()
 
-    def ids(**wanted: object) -> list[str]:
-        return [server.id for server in servers(result) if is_selected(server, **wanted)]
+    def ids(**filters: object) -> list[str]:
+        return [server.id for server in servers(cluster) if is_selected(server, **filters)]
 
     assert ids(free=True) == ["us-03"]
     assert ids(broken=True) == ["us-02", ""]
@@ -66,7 +74,7 @@ def test_filters_choose() -> None:
 def test_no_line_is_longer_than_the_terminal(width: int) -> None:
     wide = Server("c038o1gfx5kzl8pu", (Spot("n" * 60, "0", "cordoned", ("team/" + "j" * 60,)),) * 4)
     assert max(map(len, lines([wide], max(width, 48)))) <= max(width, 48)
-    assert max(map(len, lines(servers(busy()), max(width, 40)))) <= max(width, 40)
+    assert max(map(len, lines(servers(busy_fleet()), max(width, 40)))) <= max(width, 40)
 
 
 def test_a_fleet_without_ultraservers_is_reported() -> None:
@@ -104,17 +112,19 @@ def test_lines_are_printable_for_any_names(result: list[Server]) -> None:
 HOSTILE = "\x1b[2J\x1b]0;mine\x07\r\nyours\u202e\x9b1m"
 
 
-def test_what_others_write_commands_nothing_of_a_terminal() -> None:
+def test_texts_of_other_users_cannot_control_the_terminal() -> None:
     by_owner, by_label = (workers(name, 1, ["n1-0"], size=1)[0] for name in ("x", "y"))
     by_owner["metadata"] |= {"labels": {}, "ownerReferences": [{"name": HOSTILE, "controller": True}]}
     by_label["metadata"] |= {"labels": {}, "annotations": {JOB: HOSTILE}}
     pods = unscheduled(workers("train", 4), HOSTILE)
-    verdict = replace(verify(work(pods)), title=HOSTILE, unseen=HOSTILE)
+    verdict = replace(verify(job_case(pods)), title=HOSTILE, unseen=HOSTILE)
     finding = Finding("no-quota", "queue", HOSTILE, HOSTILE, (HOSTILE,), HOSTILE)
-    shown = [
+    all_lines = [
         *topology_lines(servers(fleet(pods=[by_owner, by_label])), 200),
-        *explanation_lines(HOSTILE, [finding, *why(case(work(pods)))], HOSTILE, {HOSTILE: HOSTILE}),
+        *explanation_lines(
+            HOSTILE, [finding, *why(with_installation(job_case(pods)))], HOSTILE, {HOSTILE: HOSTILE}
+        ),
         *verification_lines(verdict),
     ]
-    assert sum("yours" in line for line in shown) > len(pods)
-    assert all(plain(line).isprintable() for line in shown), shown
+    assert sum("yours" in line for line in all_lines) > len(pods)
+    assert all(plain(line).isprintable() for line in all_lines), all_lines

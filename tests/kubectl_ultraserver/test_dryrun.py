@@ -1,4 +1,7 @@
-"""Why the webhook did nothing to an object; tests/plane/fleets/test_live_preview.py asks a real server."""
+"""Tests of the reasons why the webhook did not change an object in a dry run.
+
+tests/plane/fleets/test_live_preview.py uses a real API server.
+"""
 
 from typing import Any
 
@@ -10,7 +13,7 @@ from kubectl_ultraserver.dryrun import DryRun, explain, stored_differences
 from kubectl_ultraserver.findings import Finding
 from testbed.mpijob import mpijob
 from tests.kubectl_ultraserver.api import table_of
-from tests.kubectl_ultraserver.build import answer, rules
+from tests.kubectl_ultraserver.build import preview_answer, rules
 from webhook.engine import Request, evaluate
 
 HOOK = {
@@ -19,26 +22,28 @@ HOOK = {
     "failurePolicy": "Ignore",
     "matchConditions": [{"name": "blue", "expression": "object.metadata.name\n == 'blue'"}],
 }
-OTHER = HOOK | {"name": "other.example"}
+OTHER_HOOK = HOOK | {"name": "other.example"}
 
 
-def registered(name: str, hook: dict[str, Any]) -> dict[str, Any]:
+def registration(name: str, hook: dict[str, Any]) -> dict[str, Any]:
     return {"metadata": {"name": name}, "webhooks": [hook]}
 
 
 def findings_of(stored: dict[str, Any], *registrations: dict[str, Any], **labels: str) -> list[Finding]:
-    """Returns the findings about a job of four workers that would be stored so."""
-    sent = {"resource": ("kubeflow.org", "mpijobs"), "namespace_object": {"metadata": {"labels": labels}}}
-    return explain(DryRun(answer(mpijob(4), rules()), stored=stored, registrations=registrations, **sent))
+    """Returns the findings about a job of four workers that the API server would store as ``stored``."""
+    request = {"resource": ("kubeflow.org", "mpijobs"), "namespace_object": {"metadata": {"labels": labels}}}
+    return explain(
+        DryRun(preview_answer(mpijob(4), rules()), stored=stored, registrations=registrations, **request)
+    )
 
 
-def test_a_job_that_agrees_with_the_table_needs_no_explanation() -> None:
+def test_a_job_that_is_changed_as_the_table_requires_has_no_findings() -> None:
     after = evaluate(table_of(rules()), Request(mpijob(4), "team")).after
-    assert findings_of(after, registered("ultraserver-webhook", HOOK)) == []
+    assert findings_of(after, registration("ultraserver-webhook", HOOK)) == []
 
 
 def test_all_possible_reasons_are_named_if_none_is_certain() -> None:
-    own, other = registered("ultraserver-webhook", HOOK), registered("zz", OTHER)
+    own, other = registration("ultraserver-webhook", HOOK), registration("zz", OTHER_HOOK)
     (finding,) = findings_of(mpijob(4), own, other)
     assert (finding.code, finding.name) == ("did-nothing", "mpijobs.ultraserver-webhook.io")
     assert finding.details == ("blue: object.metadata.name == 'blue'",)
@@ -50,16 +55,16 @@ def test_all_possible_reasons_are_named_if_none_is_certain() -> None:
     )
     assert finding.text.endswith(f": {'; or '.join(reasons)}")
     closed = HOOK | {"failurePolicy": "Fail", "matchConditions": []}
-    (finding,) = findings_of(mpijob(4), registered("ultraserver-webhook", closed))
+    (finding,) = findings_of(mpijob(4), registration("ultraserver-webhook", closed))
     assert (finding.code, finding.details) == ("did-nothing", ())
     assert finding.text.endswith(f": {messages.REPLICAS_HAVE_OTHER_TABLE}")
 
 
-def test_what_keeps_the_webhook_from_being_called_is_the_only_reason() -> None:
+def test_a_registration_that_does_not_send_the_job_is_the_only_reason() -> None:
     (finding,) = findings_of(mpijob(4))
     assert (finding.code, finding.name, finding.details) == ("not-registered", "ultraserver-webhook", ())
     off = {"matchExpressions": [{"key": keys.INJECT, "operator": "NotIn", "values": ["false"]}]}
-    selects = registered("ultraserver-webhook", HOOK | {"namespaceSelector": off})
+    selects = registration("ultraserver-webhook", HOOK | {"namespaceSelector": off})
     (finding,) = findings_of(mpijob(4), selects, **{keys.INJECT: "false"})
     assert finding.code == "excluded"
     assert finding.text.endswith(f" namespaceSelector: label {keys.INJECT} is false, not NotIn false")
@@ -79,16 +84,16 @@ def test_what_keeps_the_webhook_from_being_called_is_the_only_reason() -> None:
         (("/metadata/annotations/ultraserver-webhook.io~1added", None, "{}"), {}, []),
     ],
 )
-def test_a_field_that_is_stored_otherwise_is_named_wherever_it_is_in_a_list(
+def test_a_field_that_is_stored_with_another_value_is_named(
     change: tuple[str, Any, Any], stored: dict[str, Any], texts: list[str]
 ) -> None:
-    """Protects people from differences that are none: defaults, quantities, and items that others moved."""
+    """Protects users from false differences: defaults, equal quantities, and items with another index."""
     path, before, after = change
-    shown = {
+    answer = {
         "received": {},
         "job": None,
         "changes": [{"path": path, "before": before, "after": after, "rule": None}],
     }
-    assert list(stored_differences(DryRun(shown, stored={"spec": stored}))) == [
+    assert list(stored_differences(DryRun(answer, stored={"spec": stored}))) == [
         f"{path}: {text}" for text in texts
     ]

@@ -1,7 +1,7 @@
-"""What Kueue's objects say about a job that waits in a queue.
+"""Tests of findings about a job that waits in a queue of Kueue.
 
-The objects are made of the API of Kueue 0.15.2 (``apis/kueue/v1beta2``); the messages are those that its
-scheduler and its controllers write (``pkg/scheduler``, ``pkg/controller/core``).
+The objects follow the API of Kueue 0.15.2 (``apis/kueue/v1beta2``). The messages are copied from its
+scheduler and its controllers (``pkg/scheduler``, ``pkg/controller/core``).
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from kube.api import Object
 from kubectl_ultraserver.findings import Finding
 from kubectl_ultraserver.names import JobReference
 from kubectl_ultraserver.why import why
-from tests.kubectl_ultraserver.build import case, stored, work, workers
+from tests.kubectl_ultraserver.build import job_case, stored_job, with_installation, workers
 
 NO_QUOTA = (
     "couldn't assign flavors to pod set worker: insufficient unused quota for aws.amazon.com/neuron in "
@@ -36,10 +36,10 @@ def workload(*conditions: Object, **more: Any) -> Object:
     }
 
 
-def findings_of(*workloads: Object, queued: str = "trn2u", **known: Any) -> list[Finding]:
-    job = stored(runPolicy={"suspend": True})
-    job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": queued} if queued else {}
-    return why(case(work([], job=job), workloads=workloads, **{"has_kueue": True, **known}))
+def findings_of(*workloads: Object, queue: str = "trn2u", **known: Any) -> list[Finding]:
+    job = stored_job(runPolicy={"suspend": True})
+    job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": queue} if queue else {}
+    return why(with_installation(job_case([], job=job), workloads=workloads, **{"has_kueue": True, **known}))
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def findings_of(*workloads: Object, queued: str = "trn2u", **known: Any) -> list
         (NO_PLACE, "no-nodes", "kubectl ultraserver topology: "),
     ],
 )
-def test_a_job_without_quota_or_place_quotes_kueue_and_names_the_queue(
+def test_a_job_without_quota_or_nodes_has_the_queue_and_the_message_of_kueue(
     message: str, code: str, remedy: str
 ) -> None:
     (finding,) = findings_of(workload(condition("QuotaReserved", "False", "Pending", message)))
@@ -58,7 +58,7 @@ def test_a_job_without_quota_or_place_quotes_kueue_and_names_the_queue(
     assert finding.remedy.startswith(remedy)
 
 
-def test_a_workload_that_kueue_has_not_looked_at() -> None:
+def test_a_workload_without_conditions_has_not_been_processed() -> None:
     (finding,) = findings_of(workload())
     assert finding.code == "no-quota"
     assert finding.text.endswith(": has not processed the job yet")
@@ -77,38 +77,38 @@ def test_a_job_that_waits_for_an_admission_check_names_it() -> None:
 
 def test_an_evicted_or_deactivated_job_is_explained() -> None:
     evicted = condition("Evicted", "True", "Preempted", "Preempted to accommodate a workload (UID: 1)")
-    waits = condition("QuotaReserved", "False", "Pending", NO_QUOTA)
-    (finding,) = findings_of(workload(evicted, waits))
+    pending = condition("QuotaReserved", "False", "Pending", NO_QUOTA)
+    (finding,) = findings_of(workload(evicted, pending))
     assert finding.details[0] == "evicted: Preempted: Preempted to accommodate a workload (UID: 1)"
-    (finding,) = findings_of(workload(evicted, waits, spec={"active": False}))
+    (finding,) = findings_of(workload(evicted, pending, spec={"active": False}))
     assert finding.code == "deactivated"
     assert "mpijob-train-1a2b3" in finding.text
 
 
-def test_a_job_that_is_admitted_waits_for_nothing_of_kueues() -> None:
+def test_a_job_that_kueue_has_admitted_has_no_finding() -> None:
     admitted = workload(condition("QuotaReserved", "True", "x"), condition("Admitted", "True", "Admitted"))
-    job = stored()
-    running = work(workers("train", 4, ["n1-0", "n1-1", "n1-2", "n1-3"]), job=job)
-    assert why(case(running, workloads=(admitted,), has_kueue=True)) == []
+    job = stored_job()
+    running = job_case(workers("train", 4, ["n1-0", "n1-1", "n1-2", "n1-3"]), job=job)
+    assert why(with_installation(running, workloads=(admitted,), has_kueue=True)) == []
 
 
-def test_a_suspended_job_without_a_workload() -> None:
+def test_a_suspended_job_without_a_workload_has_the_reason() -> None:
     assert findings_of()[0].code == "no-workload"
     assert findings_of(has_kueue=False)[0].code == "no-kueue"
-    (finding,) = findings_of(queued="")
+    (finding,) = findings_of(queue="")
     assert (finding.code, finding.kind) == ("suspended", "job")
     assert "(spec.runPolicy.suspend)" in finding.text
 
 
-def test_another_jobs_workload_is_not_this_jobs() -> None:
+def test_the_workload_of_another_job_is_ignored() -> None:
     other = workload(condition("QuotaReserved", "False", "Pending", NO_QUOTA))
     other["metadata"]["ownerReferences"][0]["uid"] = "another"
     assert findings_of(other)[0].code == "no-workload"
 
 
 def test_a_job_of_another_kind_is_found_by_the_owner_of_its_workload() -> None:
-    waits = workload(condition("QuotaReserved", "False", "Pending", NO_QUOTA))
-    waits["metadata"]["ownerReferences"][0]["kind"] = "JobSet"
-    waiting = work([], reference=JobReference("jobset", "train"))
-    (finding,) = why(case(waiting, workloads=(waits,), has_kueue=True))
+    pending = workload(condition("QuotaReserved", "False", "Pending", NO_QUOTA))
+    pending["metadata"]["ownerReferences"][0]["kind"] = "JobSet"
+    waiting_job = job_case([], reference=JobReference("jobset", "train"))
+    (finding,) = why(with_installation(waiting_job, workloads=(pending,), has_kueue=True))
     assert (finding.code, finding.kind) == ("no-quota", "queue")

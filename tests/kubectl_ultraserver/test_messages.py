@@ -1,4 +1,4 @@
-"""The texts of the plugin; other tests compare kinds and names, and the facts that a text has."""
+"""Tests of the exact texts of the plugin."""
 
 import re
 from datetime import UTC, datetime
@@ -12,13 +12,10 @@ from kubectl_ultraserver import messages
 from tests import texts
 from tests.docs.tables import meanings
 
-ERROR = ValueError("e")
 NOON = datetime(2026, 11, 28, 12, tzinfo=UTC)
-ONE, TWO = NOON.replace(hour=13), NOON.replace(hour=14)
-INJECT = "ultraserver-webhook.io/inject"
-MOVE = "ultraserver-webhook.io/on-node-failure"
-ROLE = "docs/kubectl.md has a ClusterRole with all rights of the plugin"
-HINT = "the device plugin, the DRA driver or you set labels"
+ONE_O_CLOCK, TWO_O_CLOCK = NOON.replace(hour=13), NOON.replace(hour=14)
+ON_NODE_FAILURE = "ultraserver-webhook.io/on-node-failure"
+LABEL_HINT = "the device plugin, the DRA driver or you set labels"
 
 TEXTS = [
     (messages.workers_exist(3, 4), "3 of 4 workers exist"),
@@ -29,7 +26,7 @@ TEXTS = [
     ),
     (
         messages.no_unit("l", None, ""),
-        f"which is in no working UltraServer: label l is missing, node id missing; {HINT}",
+        f"which is in no working UltraServer: label l is missing, node id missing; {LABEL_HINT}",
     ),
     (messages.jobs_wait(1, 1, "12:00"), "1 job waits at 12:00 UTC"),
     (messages.jobs_wait(2, 0, "12:00"), "2 jobs wait at 12:00 UTC"),
@@ -41,11 +38,11 @@ TEXTS = [
     (messages.start_note((), (), ["c"]), "ahead of c"),
     (messages.start_text(None, None, NOON), ""),
     (messages.start_text(NOON, NOON, NOON), "now"),
-    (messages.start_text(ONE, ONE, NOON), "by 13:00 UTC"),
-    (messages.start_text(ONE, TWO, NOON), "about 13:00, by 14:00 UTC"),
-    (messages.start_text(ONE, None, NOON), "about 13:00 UTC"),
+    (messages.start_text(ONE_O_CLOCK, ONE_O_CLOCK, NOON), "by 13:00 UTC"),
+    (messages.start_text(ONE_O_CLOCK, TWO_O_CLOCK, NOON), "about 13:00, by 14:00 UTC"),
+    (messages.start_text(ONE_O_CLOCK, None, NOON), "about 13:00 UTC"),
     (messages.expected_start(None, None, NOON), "its start time is not known"),
-    (messages.expected_start(ONE, ONE, NOON), "starts in 60 min (by 13:00 UTC)"),
+    (messages.expected_start(ONE_O_CLOCK, ONE_O_CLOCK, NOON), "starts in 60 min (by 13:00 UTC)"),
     (messages.added_nothing(": why", pods_changed=False), "added nothing: why"),
     (
         messages.added_nothing(": why", pods_changed=True),
@@ -59,10 +56,10 @@ TEXTS = [
         messages.not_called("", "why", may_fail=False, would_change=False),
         ": it was not called, did not answer, or ignores such a job; why",
     ),
-    (messages.job_leaves_dead_nodes(["n"], "move", ""), f"the job leaves n ({MOVE}: move)"),
+    (messages.job_leaves_dead_nodes(["n"], "move", ""), f"the job leaves n ({ON_NODE_FAILURE}: move)"),
     (
         messages.job_leaves_dead_nodes(["n"], "move", "does not run"),
-        f"the job leaves n ({MOVE}: move), but the program does not run",
+        f"the job leaves n ({ON_NODE_FAILURE}: move), but the program does not run",
     ),
     (
         messages.old_lease(NOON, ""),
@@ -280,16 +277,16 @@ CONSTANTS = {
         "service/ultraserver-webhook-preview 8080:http"
     ),
 }
-"""The texts without values, and the templates."""
+"""The constants of `messages`, and the templates of texts with values."""
 
 
-@pytest.mark.parametrize(("written", "text"), TEXTS)
-def test_the_text_of_a_function(written: str, text: str) -> None:
-    assert written == text
+@pytest.mark.parametrize(("result", "text"), TEXTS)
+def test_a_function_returns_its_text(result: str, text: str) -> None:
+    assert result == text
 
 
-def test_every_text_is_compared() -> None:
-    """Protects this module from a new function that it does not know."""
+def test_every_function_has_a_case() -> None:
+    """Protects against a new function whose text no test compares."""
     compared = set(re.findall(r"messages\.([a-z]\w*)\(", Path(__file__).read_text(encoding="utf-8")))
     assert texts.functions(messages) == compared
 
@@ -302,10 +299,10 @@ def test_every_text_is_compared() -> None:
         ("differences", messages.PreviewCode),
     ],
 )
-def test_the_reference_has_every_code_and_no_other(part: str, codes: object) -> None:
-    """Protects people and programs that look a code up."""
+def test_the_reference_lists_exactly_the_codes_of_the_plugin(part: str, codes: object) -> None:
+    """Protects users who look up a code in docs/reference.md."""
     assert list(meanings()[part]) == list(get_args(codes))
 
 
-def test_the_texts_without_values_and_the_templates() -> None:
-    assert texts.written(messages) == CONSTANTS
+def test_the_constants_and_templates_have_their_texts() -> None:
+    assert texts.constants(messages) == CONSTANTS

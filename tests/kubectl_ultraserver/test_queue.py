@@ -1,4 +1,4 @@
-"""The jobs that wait, in the order of placement's own decision, and when the first may start."""
+"""Tests of ``queue``: waiting jobs in the order of the placement program, and when they start."""
 
 import json
 from collections.abc import Iterable
@@ -21,50 +21,52 @@ from kubectl_ultraserver.terminal import explanation_lines
 from placement.observe.model import units_of
 from tests.docs.blocks import blocks_of
 from tests.kubectl_ultraserver.api import Cluster
-from tests.kubectl_ultraserver.build import THREE, fleet, gated, pod, run, workers
+from tests.kubectl_ultraserver.build import NODES, fleet, gated, pod, run_plugin, workers
 from tests.placement.stored import path_of, store_nodes
-from tests.placement.world import HOUR, NOW, changed
+from tests.placement.world import HOUR, NOW, changed_nodes
 
-LIVE = {"spec": {"renewTime": "2026-11-21T11:59:55.000000Z", "holderIdentity": "placement-1"}}
+CURRENT_LEASE = {"spec": {"renewTime": "2026-11-21T11:59:55.000000Z", "holderIdentity": "placement-1"}}
 
 
-def waits(job: str, count: int, minutes: int, namespace: str = "team", **labels: Any) -> list[Object]:
+def waiting_job(job: str, count: int, minutes: int, namespace: str = "team", **labels: Any) -> list[Object]:
     """Returns the workers of a job that has waited for this many minutes."""
     pods = gated(workers(job, count), count)
-    for each in pods:
+    for worker in pods:
         created = stamp(NOW - timedelta(minutes=minutes))
-        each["metadata"] |= {"namespace": namespace, "creationTimestamp": created}
-        each["metadata"]["uid"] = f"{namespace}/{each['metadata']['name']}"
-        each["metadata"]["labels"] |= {JOB: f"{namespace}.{job}"} | labels
+        worker["metadata"] |= {"namespace": namespace, "creationTimestamp": created}
+        worker["metadata"]["uid"] = f"{namespace}/{worker['metadata']['name']}"
+        worker["metadata"]["labels"] |= {JOB: f"{namespace}.{job}"} | labels
     return pods
 
 
-def runs(
+def running_job(
     job: str, *servers: int, minutes: int = 60, limit: str = "", namespace: str = "other"
 ) -> list[Object]:
     """Returns the workers of a job of another team that was admitted to UltraServers ``minutes`` ago."""
     nodes = [f"n{server}-{place}" for server in servers for place in range(4)]
-    pods = waits(job, len(nodes), minutes, namespace)
-    for each, node in zip(pods, nodes, strict=True):
-        each["spec"] |= {"nodeName": node, "schedulingGates": []}
-        each["spec"]["nodeSelector"] = {SERVER_4: f"us-0{node[1]}"}
-        each["metadata"]["annotations"][OPENED] = stamp(NOW - timedelta(minutes=minutes))
-        each["metadata"]["annotations"] |= {TIME_LIMIT: limit} if limit else {}
-        each["status"] = {"phase": "Running"}
+    pods = waiting_job(job, len(nodes), minutes, namespace)
+    for worker, node in zip(pods, nodes, strict=True):
+        worker["spec"] |= {"nodeName": node, "schedulingGates": []}
+        worker["spec"]["nodeSelector"] = {SERVER_4: f"us-0{node[1]}"}
+        worker["metadata"]["annotations"][OPENED] = stamp(NOW - timedelta(minutes=minutes))
+        worker["metadata"]["annotations"] |= {TIME_LIMIT: limit} if limit else {}
+        worker["status"] = {"phase": "Running"}
     return pods
 
 
-def queue_of(*pods: Iterable[Object], lease: Object | None = LIVE, nodes: Any = THREE, **known: Any) -> Queue:
-    return queue(fleet(nodes.values(), [pod for each in pods for pod in each], **known), (), lease)
+def queue_of(
+    *jobs: Iterable[Object], lease: Object | None = CURRENT_LEASE, nodes: Any = NODES, **known: Any
+) -> Queue:
+    return queue(fleet(nodes.values(), [pod for job in jobs for pod in job], **known), (), lease)
 
 
-def rows(listed: Queue) -> list[tuple[int | None, str, str]]:
-    return [(entry.position, entry.job, entry.text) for entry in listed.entries]
+def rows(result: Queue) -> list[tuple[int | None, str, str]]:
+    return [(entry.position, entry.job, entry.text) for entry in result.entries]
 
 
 def test_the_job_with_the_reservation_is_next_and_jobs_behind_it_start_when_units_become_free() -> None:
-    busy = [runs("a", 1, limit="2h"), runs("b", 2, limit="90m")]
-    result = queue_of(*busy, waits("small", 4, 20), waits("train", 8, 30))
+    busy = [running_job("a", 1, limit="2h"), running_job("b", 2, limit="90m")]
+    result = queue_of(*busy, waiting_job("small", 4, 20), waiting_job("train", 8, 30))
     assert result.text == "2 jobs wait at 12:00 UTC; team/train is next and starts in 30 min (by 12:30 UTC)."
     assert rows(result) == [
         (1, "team/train", "needs 2 whole UltraServers; 1 free"),
@@ -78,11 +80,15 @@ def test_the_job_with_the_reservation_is_next_and_jobs_behind_it_start_when_unit
 
 
 def test_a_job_that_starts_before_an_earlier_one_is_ahead_of_it() -> None:
-    busy = [runs("a", 1, limit="2h"), runs("b", 2, limit="90m"), runs("c", 3, limit="3h")]
-    short = waits("short", 4, 20)
-    for each in short:
-        each["metadata"]["annotations"][TIME_LIMIT] = "30m"
-    result = queue_of(*busy, waits("train", 12, 30), short)
+    busy = [
+        running_job("a", 1, limit="2h"),
+        running_job("b", 2, limit="90m"),
+        running_job("c", 3, limit="3h"),
+    ]
+    short = waiting_job("short", 4, 20)
+    for worker in short:
+        worker["metadata"]["annotations"][TIME_LIMIT] = "30m"
+    result = queue_of(*busy, waiting_job("train", 12, 30), short)
     assert result.text == (
         "2 jobs wait at 12:00 UTC; team/short starts in 30 min (about 12:30 UTC), ahead of team/train; "
         "team/train is first in the order and starts in 2 h (by 14:00 UTC)."
@@ -95,16 +101,21 @@ def test_a_job_that_starts_before_an_earlier_one_is_ahead_of_it() -> None:
     assert second.start_note == "when other/b ends, ahead of team/train"
 
 
-def test_a_job_that_starts_after_another_waiting_job_says_so() -> None:
-    busy = [runs(name, node, limit="1h") for node, name in enumerate("abc", 1)]
-    first, second = queue_of(*busy, waits("train", 12, 30), waits("later", 12, 20)).entries
+def test_a_job_that_starts_after_another_waiting_job_names_that_job() -> None:
+    busy = [running_job(name, node, limit="1h") for node, name in enumerate("abc", 1)]
+    first, second = queue_of(*busy, waiting_job("train", 12, 30), waiting_job("later", 12, 20)).entries
     assert (first.job, first.after_waiting) == ("team/train", ())
     assert (second.after, second.after_waiting) == (("team/train",), ("team/train",))
     assert second.start_note == "when team/train (which also waits) ends"
 
 
-def test_a_start_before_the_reservation_begins_is_expected_and_its_beginning_is_the_latest() -> None:
-    result = queue_of(runs("a", 1), runs("b", 2, limit="3h"), runs("c", 3, limit="4h"), waits("train", 4, 30))
+def test_the_latest_start_is_the_time_of_the_reservation_and_an_earlier_start_is_expected() -> None:
+    result = queue_of(
+        running_job("a", 1),
+        running_job("b", 2, limit="3h"),
+        running_job("c", 3, limit="4h"),
+        waiting_job("train", 4, 30),
+    )
     assert (
         result.text
         == "1 job waits at 12:00 UTC; team/train is next and starts in 60 min (about 13:00, by 14:00 UTC)."
@@ -113,11 +124,15 @@ def test_a_start_before_the_reservation_begins_is_expected_and_its_beginning_is_
 
 
 def test_priority_and_share_explain_the_order_and_a_later_job_may_have_the_reservation() -> None:
-    busy = [runs("a", 1, limit="2h"), runs("b", 2, limit="90m"), runs("c", 3, namespace="third")]
-    urgent = waits("urgent", 4, 1, "other")
-    for each in urgent:
-        each["spec"]["priority"] = 1000
-    result = queue_of(*busy, waits("train", 12, 30), waits("more", 4, 40, "other"), urgent)
+    busy = [
+        running_job("a", 1, limit="2h"),
+        running_job("b", 2, limit="90m"),
+        running_job("c", 3, namespace="third"),
+    ]
+    urgent = waiting_job("urgent", 4, 1, "other")
+    for worker in urgent:
+        worker["spec"]["priority"] = 1000
+    result = queue_of(*busy, waiting_job("train", 12, 30), waiting_job("more", 4, 40, "other"), urgent)
     assert [(entry.job, entry.priority, entry.share) for entry in result.entries] == [
         ("other/urgent", 1000, 8 / 12),
         ("team/train", 0, 0.0),
@@ -129,8 +144,8 @@ def test_priority_and_share_explain_the_order_and_a_later_job_may_have_the_reser
 
 
 def test_a_start_that_depends_on_a_job_without_a_limit_is_an_estimate() -> None:
-    busy = [runs("a", 1), runs("b", 2, limit="90m"), runs("c", 3, minutes=300)]
-    result = queue_of(*busy, waits("train", 8, 30))
+    busy = [running_job("a", 1), running_job("b", 2, limit="90m"), running_job("c", 3, minutes=300)]
+    result = queue_of(*busy, waiting_job("train", 8, 30))
     assert (
         result.text == "1 job waits at 12:00 UTC; team/train is next and starts in 60 min (about 13:00 UTC)."
     )
@@ -140,26 +155,32 @@ def test_a_start_that_depends_on_a_job_without_a_limit_is_an_estimate() -> None:
 
 
 def test_the_reason_why_a_start_is_not_known_is_a_note() -> None:
-    listed = queue_of(
-        *(runs(name, unit, minutes=1500) for unit, name in enumerate("abc", 1)), waits("train", 8, 30)
+    result = queue_of(
+        *(running_job(name, unit, minutes=1500) for unit, name in enumerate("abc", 1)),
+        waiting_job("train", 8, 30),
     )
-    assert listed.text == "1 job waits at 12:00 UTC; team/train is next and its start time is not known."
-    assert listed.notes == (ENDLESS,)
+    assert result.text == "1 job waits at 12:00 UTC; team/train is next and its start time is not known."
+    assert result.notes == (ENDLESS,)
 
 
-def test_without_more_time_only_the_job_with_the_reservation_has_a_start() -> None:
-    busy = [runs("a", 1, limit="2h"), runs("b", 2, limit="90m")]
-    pods = [pod for each in [*busy, waits("small", 4, 20), waits("train", 8, 30)] for pod in each]
-    result = queue(fleet(THREE.values(), pods), (), LIVE, lambda: False)
+def test_if_the_time_for_the_computation_ends_only_the_job_with_the_reservation_has_a_start() -> None:
+    busy = [running_job("a", 1, limit="2h"), running_job("b", 2, limit="90m")]
+    pods = [pod for job in [*busy, waiting_job("small", 4, 20), waiting_job("train", 8, 30)] for pod in job]
+    result = queue(fleet(NODES.values(), pods), (), CURRENT_LEASE, lambda: False)
     assert [entry.start for entry in result.entries] == [NOW + HOUR / 2, None]
     assert result.notes[-1] == out_of_time(MAX_SECONDS)
 
 
-def test_units_that_others_may_use_before_make_an_estimate() -> None:
-    own = runs("a", 1)
-    for each in own:
-        each["metadata"] |= {"namespace": "team", "labels": each["metadata"]["labels"] | {JOB: "team.a"}}
-    result = queue_of(own, runs("b", 2, limit="90m"), runs("c", 3, limit="2h"), waits("train", 12, 30))
+def test_a_start_is_an_estimate_if_other_namespaces_may_use_the_units_before() -> None:
+    same_team = running_job("a", 1)
+    for worker in same_team:
+        worker["metadata"] |= {"namespace": "team", "labels": worker["metadata"]["labels"] | {JOB: "team.a"}}
+    result = queue_of(
+        same_team,
+        running_job("b", 2, limit="90m"),
+        running_job("c", 3, limit="2h"),
+        waiting_job("train", 12, 30),
+    )
     (entry,) = result.entries
     assert (entry.start, entry.latest) == (NOW + HOUR, None)
     assert result.notes == (
@@ -169,10 +190,12 @@ def test_units_that_others_may_use_before_make_an_estimate() -> None:
     )
 
 
-def test_what_cannot_be_admitted_has_no_position_and_what_fits_comes_first() -> None:
-    nodes = {node.name: node for node in changed(THREE, n1_0={"cordoned": True})}
-    parts = waits("parts", 4, 60)[:3]
-    result = queue_of(parts, waits("huge", 16, 50), waits("fits", 4, 1), waits("train", 8, 5), nodes=nodes)
+def test_a_blocked_job_has_no_position_and_a_job_that_fits_comes_first() -> None:
+    nodes = {node.name: node for node in changed_nodes(NODES, n1_0={"cordoned": True})}
+    parts = waiting_job("parts", 4, 60)[:3]
+    result = queue_of(
+        parts, waiting_job("huge", 16, 50), waiting_job("fits", 4, 1), waiting_job("train", 8, 5), nodes=nodes
+    )
     assert rows(result) == [
         (1, "team/train", "fits us-02, us-03; see its Events if it still waits"),
         (2, "team/fits", "needs 1 whole UltraServer; 0 free"),
@@ -195,19 +218,19 @@ def test_what_cannot_be_admitted_has_no_position_and_what_fits_comes_first() -> 
 
 
 def test_a_blocked_job_names_the_broken_nodes_and_not_the_units_that_it_does_not_select() -> None:
-    nodes = {node.name: node for node in changed(THREE, n1_0={"cordoned": True})}
-    pinned = waits("pinned", 4, 30)
-    for each in pinned:
-        each["spec"]["nodeSelector"] = {SERVER_4: "us-01"}
+    nodes = {node.name: node for node in changed_nodes(NODES, n1_0={"cordoned": True})}
+    pinned = waiting_job("pinned", 4, 30)
+    for worker in pinned:
+        worker["spec"]["nodeSelector"] = {SERVER_4: "us-01"}
     (entry,) = queue_of(pinned, nodes=nodes).entries
     assert entry.text == (
         "needs 1 whole UltraServer; 0 free; at most 0 can become free; us-01: node n1-0 is cordoned"
     )
 
 
-def test_units_that_are_free_for_others_only_are_counted() -> None:
+def test_free_units_that_a_guarantee_keeps_for_another_team_are_reported() -> None:
     guaranteed = Table(units=units_of([], [{"namespaces": "vision", "unit": SERVER_4, "count": 2}]))
-    jobs = [waits("first", 4, 30), waits("second", 4, 20), waits("large", 8, 10)]
+    jobs = [waiting_job("first", 4, 30), waiting_job("second", 4, 20), waiting_job("large", 8, 10)]
     _, second, large = queue_of(*jobs, table=guaranteed).entries
     assert second.text == "needs 1 whole UltraServer; 2 free, kept free for vision by a guarantee"
     assert large.text == (
@@ -217,85 +240,85 @@ def test_units_that_are_free_for_others_only_are_counted() -> None:
 
 
 def test_a_pod_without_devices_that_fills_a_unit_is_named() -> None:
-    def web(name: str, cpu: str) -> Object:
-        filling = pod(name, name, "", nodeName="n3-0")
-        filling["spec"]["containers"][0]["resources"] = {"requests": {"cpu": cpu}}
-        del filling["metadata"]["labels"]
-        return filling
+    def cpu_pod(name: str, cpu: str) -> Object:
+        result = pod(name, name, "", nodeName="n3-0")
+        result["spec"]["containers"][0]["resources"] = {"requests": {"cpu": cpu}}
+        del result["metadata"]["labels"]
+        return result
 
-    pods = waits("train", 12, 30)
-    for each in pods:
-        each["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "100"
-    result = queue_of([web("small", "10"), web("large", "90")], pods)
+    pods = waiting_job("train", 12, 30)
+    for worker in pods:
+        worker["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "100"
+    result = queue_of([cpu_pod("small", "10"), cpu_pod("large", "90")], pods)
     assert result.notes == ("us-03: node n3-0 does not have enough cpu, and pod team/large uses most of it",)
     # The launcher of another job ends with that job, at an unknown time.
-    launcher = web("large", "95")
+    launcher = cpu_pod("large", "95")
     launcher["metadata"]["annotations"] = {JOB: "team.other"}
     (entry,) = queue_of([launcher], pods).entries
     assert (entry.units, entry.start, entry.latest) == (("us-01", "us-02", "us-03"), None, None)
 
 
-def test_what_was_not_looked_at_and_a_program_that_does_not_run_leave_nothing_promised() -> None:
-    jobs = [runs("a", 1, limit="2h"), waits("small", 4, 1), waits("train", 12, 30)]
-    hidden = queue_of(*jobs, unseen="pods of other namespaces were not examined")
-    assert hidden.text == "2 jobs wait at 12:00 UTC; which is next is not known."
-    assert hidden.notes == (
+def test_with_unseen_pods_or_without_the_program_no_start_is_shown() -> None:
+    jobs = [running_job("a", 1, limit="2h"), waiting_job("small", 4, 1), waiting_job("train", 12, 30)]
+    unseen_pods = queue_of(*jobs, unseen="pods of other namespaces were not examined")
+    assert unseen_pods.text == "2 jobs wait at 12:00 UTC; which is next is not known."
+    assert unseen_pods.notes == (
         "pods of other namespaces were not examined; so positions and times are not known",
     )
-    assert rows(queue_of(waits("small", 4, 1), unseen="x")) == [(None, "team/small", "not known")]
-    down = queue_of(*jobs, lease=None)
-    assert down.text.startswith(
+    assert rows(queue_of(waiting_job("small", 4, 1), unseen="x")) == [(None, "team/small", "not known")]
+    stopped_program = queue_of(*jobs, lease=None)
+    assert stopped_program.text.startswith(
         "2 jobs wait at 12:00 UTC; the placement program does not run: it has no Lease"
     )
-    for answer in (hidden, down):
-        assert not any(entry.start or entry.units for entry in answer.entries)
+    for result in (unseen_pods, stopped_program):
+        assert not any(entry.start or entry.units for entry in result.entries)
 
 
 @pytest.fixture
 def api(monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    """The cluster of the example in docs/kubectl.md: three UltraServers, two of them in use."""
-    made = Cluster()
-    store_nodes(made, 3)
-    made.put("/apis", {"groups": []})
-    made.put(LEASE_PATH, {"spec": {"renewTime": "2100-01-01T00:00:00Z"}})
-    monkeypatch.setattr(cli, "connect_as_user", lambda *_: (made, "team-a"))
+    """Returns the cluster of the example in docs/kubectl.md: three UltraServers, two of them in use."""
+    cluster = Cluster()
+    store_nodes(cluster, 3)
+    cluster.put("/apis", {"groups": []})
+    cluster.put(LEASE_PATH, {"spec": {"renewTime": "2100-01-01T00:00:00Z"}})
+    monkeypatch.setattr(cli, "connect_as_user", lambda *_: (cluster, "team-a"))
     monkeypatch.setattr("kubectl_ultraserver.listing.datetime", SimpleNamespace(now=lambda _: NOW))
     jobs = [
-        runs("long", 1, limit="2h", namespace="team-c"),
-        runs("eval", 2, limit="90m", namespace="team-b"),
-        waits("train", 8, 30, "team-a"),
-        waits("huge", 16, 25, "team-a"),
-        waits("small", 4, 20, "team-c"),
-        waits("parts", 4, 5, "team-c")[:3],
+        running_job("long", 1, limit="2h", namespace="team-c"),
+        running_job("eval", 2, limit="90m", namespace="team-b"),
+        waiting_job("train", 8, 30, "team-a"),
+        waiting_job("huge", 16, 25, "team-a"),
+        waiting_job("small", 4, 20, "team-c"),
+        waiting_job("parts", 4, 5, "team-c")[:3],
     ]
-    for each in chain(*jobs):
-        made.put(path_of(each), each)
-    return made
+    for worker in chain(*jobs):
+        cluster.put(path_of(worker), worker)
+    return cluster
 
 
-def test_the_command_prints_what_the_document_shows(api: Cluster) -> None:
+def test_the_command_prints_the_example_of_the_documentation(api: Cluster) -> None:
     assert api.objects
-    code, out, err = run("queue")
+    code, out, err = run_plugin("queue")
     assert (code, err) == (0, "")
     assert out in [block.text for block in blocks_of("docs/kubectl.md")], out
 
 
-def test_a_job_continues_without_a_worker_that_has_ended(api: Cluster) -> None:
+def test_a_worker_that_has_ended_is_not_missing(api: Cluster) -> None:
     path = "/api/v1/namespaces/team-c/pods/parts-worker-3"
-    (ended,) = waits("parts", 4, 60, "team-c")[3:]
+    (ended,) = waiting_job("parts", 4, 60, "team-c")[3:]
     api.put(path, ended | {"status": {"phase": "Succeeded"}})
-    assert "3         team-c/parts  4" in run("queue")[1]
+    assert "3         team-c/parts  4" in run_plugin("queue")[1]
 
 
-def test_a_namespace_is_selected_and_json_has_everything(api: Cluster) -> None:
-    data = json.loads(run("queue", "-n", "team-c", "-o", "json")[1])
+def test_a_namespace_is_selected_and_json_has_all_data(api: Cluster) -> None:
+    data = json.loads(run_plugin("queue", "-n", "team-c", "-o", "json")[1])
     assert data["text"].startswith("4 jobs wait at 12:00 UTC, 2 of them blocked; ")
     assert [(job["position"], job["job"]) for job in data["jobs"]] == [
         (2, "team-c/small"),
         (None, "team-c/parts"),
     ]
-    assert len(json.loads(run("queue", "-n", "team-c", "-A", "-o", "json")[1])["jobs"]) == 4
-    first = json.loads(run("queue", "-o", "json")[1])["jobs"][0]
+    assert len(json.loads(run_plugin("queue", "-n", "team-c", "-A", "-o", "json")[1])["jobs"]) == 4
+    first = json.loads(run_plugin("queue", "-o", "json")[1])["jobs"][0]
     assert first == {
         "position": 1,
         "namespace": "team-a",
@@ -315,7 +338,7 @@ def test_a_namespace_is_selected_and_json_has_everything(api: Cluster) -> None:
         "units": ["us-02", "us-03"],
     }
     api.refuse = "GET /api/v1/pods?"
-    code, out, _ = run("queue")
+    code, out, _ = run_plugin("queue")
     assert code == 0
     assert out.startswith("2 jobs wait at 12:00 UTC, 1 of them blocked; which is next is not known.\n")
     assert "note: pods of other namespaces were not examined: cannot list pods" in out
@@ -323,21 +346,21 @@ def test_a_namespace_is_selected_and_json_has_everything(api: Cluster) -> None:
 
 def test_why_begins_with_the_position_and_the_start_that_the_queue_shows(api: Cluster) -> None:
     assert api.objects
-    shown = {job["job"]: job for job in json.loads(run("queue", "-o", "json")[1])["jobs"]}
-    first, second, *_ = run("why", "train")[1].splitlines()
+    jobs = {job["job"]: job for job in json.loads(run_plugin("queue", "-o", "json")[1])["jobs"]}
+    first, second, *_ = run_plugin("why", "train")[1].splitlines()
     text = "waits in position 1 of 2, and starts in 30 min (by 12:30 UTC), when team-b/eval ends"
     assert first == f"job team-a/train: {text}"
-    assert f" does not admit the job: {shown['team-a/train']['text']}; " in second
+    assert f" does not admit the job: {jobs['team-a/train']['text']}; " in second
     needs = "needs 4 whole UltraServers; 1 free, reserved for team-a/train; at most 3 can become free"
-    assert run("why", "huge")[1].splitlines()[0] == f"job team-a/huge: is blocked: {needs}"
-    answer = json.loads(run("why", "small", "-n", "team-c", "-o", "json")[1])
-    assert answer["jobs"] == [shown["team-c/small"]]
+    assert run_plugin("why", "huge")[1].splitlines()[0] == f"job team-a/huge: is blocked: {needs}"
+    answer = json.loads(run_plugin("why", "small", "-n", "team-c", "-o", "json")[1])
+    assert answer["jobs"] == [jobs["team-c/small"]]
     (finding,) = answer["findings"]
     assert [*finding] == ["code", "kind", "name", "text", "details", "remedy"]
     assert finding["code"] == "not-admitted"
     api.refuse = "GET /api/v1/pods?"
     unknown = "waits; its position in the queue is not known"
-    assert run("why", "train")[1].startswith(f"job team-a/train: {unknown}\n")
+    assert run_plugin("why", "train")[1].startswith(f"job team-a/train: {unknown}\n")
 
 
 def test_each_group_of_a_job_has_a_line() -> None:
@@ -347,20 +370,20 @@ def test_each_group_of_a_job_has_a_line() -> None:
     assert [*lines][:2] == ["team/set-0: waits", "team/set-1: waits"]
 
 
-def test_the_standing_of_a_job_that_fits_or_whose_start_is_not_known() -> None:
-    fits = queue_of(waits("train", 4, 30))
+def test_the_first_line_about_a_job_that_fits_or_has_no_known_start() -> None:
+    fits = queue_of(waiting_job("train", 4, 30))
     assert standing_text(fits, fits.entries[0], NOW).startswith(
         "waits in position 1 of 1, and fits us-01; see "
     )
-    down = queue_of(runs("a", 1, 2, 3), waits("train", 4, 30), lease=None)
+    stopped_program = queue_of(running_job("a", 1, 2, 3), waiting_job("train", 4, 30), lease=None)
     text = "waits in position 1 of 1, and its start time is not known"
-    assert standing_text(down, down.entries[0], NOW) == text
+    assert standing_text(stopped_program, stopped_program.entries[0], NOW) == text
 
 
 def test_a_terminal_shows_that_starts_are_computed(api: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     assert api.objects
-    shown: list[str] = []
-    monkeypatch.setattr(cli, "progress", shown.append)
-    run("queue")
-    assert shown[0].startswith("computing when jobs start, for ")
-    assert shown[-1] == ""
+    messages: list[str] = []
+    monkeypatch.setattr(cli, "progress", messages.append)
+    run_plugin("queue")
+    assert messages[0].startswith("computing when jobs start, for ")
+    assert messages[-1] == ""

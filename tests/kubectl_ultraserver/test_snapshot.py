@@ -1,4 +1,4 @@
-"""The command that prints what a decision sees: nothing else of the objects, and all that replaying takes."""
+"""Tests of ``snapshot``: it has all inputs of a decision for a replay, and no private fields of objects."""
 
 import json
 from pathlib import Path
@@ -12,16 +12,16 @@ from kube.api import Object
 from kubectl_ultraserver import __main__ as cli
 from placement.__main__ import main as placement
 from tests.kubectl_ultraserver.api import Cluster
-from tests.kubectl_ultraserver.build import run
+from tests.kubectl_ultraserver.build import run_plugin
 from tests.placement.stored import path_of, store_job, store_nodes, worker
 from tests.placement.world import NOW
 
 PRIVATE = "private"
-"""A part of all that a snapshot must not have."""
+"""A text in all fields that a snapshot must not have."""
 
 
-def with_secrets(pod: Object) -> Object:
-    """Returns a pod with everything in it that is no one's business."""
+def add_private_fields(pod: Object) -> Object:
+    """Adds fields to a pod that a snapshot must not have, and returns the pod."""
     secret = {"name": PRIVATE, "key": PRIVATE}
     pod["metadata"]["annotations"] |= {"example.com/note": PRIVATE}
     pod["metadata"]["labels"] |= {"example.com/owner": PRIVATE}
@@ -44,66 +44,66 @@ def with_secrets(pod: Object) -> Object:
 
 @pytest.fixture
 def api(monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    """Two UltraServers and three jobs, of which two have room; one worker of another has ended."""
-    made = Cluster()
-    store_nodes(made, 2)
-    for path in [*made.objects]:
-        made.objects[path]["metadata"]["labels"]["example.com/room"] = PRIVATE
-        made.objects[path]["status"]["addresses"] = [{"address": PRIVATE}]
-    made.put("/apis", {"groups": []})
-    monkeypatch.setattr(cli, "connect_as_user", lambda *_: (made, "team"))
+    """Returns a cluster with two UltraServers and three jobs. Two jobs fit. One worker has ended."""
+    cluster = Cluster()
+    store_nodes(cluster, 2)
+    for path in [*cluster.objects]:
+        cluster.objects[path]["metadata"]["labels"]["example.com/room"] = PRIVATE
+        cluster.objects[path]["status"]["addresses"] = [{"address": PRIVATE}]
+    cluster.put("/apis", {"groups": []})
+    monkeypatch.setattr(cli, "connect_as_user", lambda *_: (cluster, "team"))
     monkeypatch.setattr("kubectl_ultraserver.listing.datetime", SimpleNamespace(now=lambda _: NOW))
     for name, workers in (("train", 4), ("eval", 8)):
-        store_job(made, name, workers)
+        store_job(cluster, name, workers)
     for number in range(4):
         pod = worker("rest", number, 4, "other")
         pod["metadata"]["creationTimestamp"] = "2026-11-21T11:50:00Z"
-        made.put(path_of(pod), pod)
-    made.objects["/api/v1/namespaces/other/pods/rest-worker-0"]["status"] = {"phase": "Succeeded"}
-    for path, pod in made.objects.items():
+        cluster.put(path_of(pod), pod)
+    cluster.objects["/api/v1/namespaces/other/pods/rest-worker-0"]["status"] = {"phase": "Succeeded"}
+    for path, pod in cluster.objects.items():
         if "/pods/" in path:
-            with_secrets(pod)
-    return made
+            add_private_fields(pod)
+    return cluster
 
 
-def replayed(text: str, folder: Path) -> Any:
+def replay(text: str, folder: Path) -> Any:
     (folder / "snapshot.json").write_text(text, encoding="utf-8")
-    done = CliRunner().invoke(placement, ["replay", str(folder / "snapshot.json"), "-o", "json"])
-    assert done.exit_code == 0, done.output
-    return json.loads(done.stdout)
+    result = CliRunner().invoke(placement, ["replay", str(folder / "snapshot.json"), "-o", "json"])
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
 
 
 def test_the_replay_decides_as_the_queue_shows(api: Cluster, tmp_path: Path) -> None:
-    jobs = json.loads(run("queue", "-o", "json")[1])["jobs"]
-    code, out, err = run("snapshot")
+    jobs = json.loads(run_plugin("queue", "-o", "json")[1])["jobs"]
+    code, out, err = run_plugin("snapshot")
     assert (code, err) == (0, "")
-    result = replayed(out, tmp_path)
-    assert [(each["job"], "fits") for each in result["admit"]] + [
-        (each["job"], each["reason"]) for each in result["wait"]
+    result = replay(out, tmp_path)
+    assert [(job["job"], "fits") for job in result["admit"]] + [
+        (job["job"], job["reason"]) for job in result["wait"]
     ] == [(job["job"], job["reason"]) for job in jobs]
     assert [job["reason"] for job in jobs] == ["fits", "fits", "units"]
-    hidden = replayed(run("snapshot", "--hide-names")[1], tmp_path)
-    assert [len(hidden[what]) for what in ("admit", "wait")] == [2, 1]
+    hidden = replay(run_plugin("snapshot", "--hide-names")[1], tmp_path)
+    assert [len(hidden[verdict]) for verdict in ("admit", "wait")] == [2, 1]
     assert not any("secrets" in path for path in api.paths)
 
 
-def test_nothing_private_is_in_a_snapshot_and_no_name_if_they_are_hidden(api: Cluster) -> None:
+def test_a_snapshot_has_no_private_fields_and_no_names_if_names_are_hidden(api: Cluster) -> None:
     assert api.objects
-    _, shown, _ = run("snapshot")
-    _, hidden, _ = run("snapshot", "--hide-names")
-    assert PRIVATE not in shown
+    _, with_names, _ = run_plugin("snapshot")
+    _, without_names, _ = run_plugin("snapshot", "--hide-names")
+    assert PRIVATE not in with_names
     for name in ("train", "eval", "rest", "team", "other", "n1-0", "us-01", "us-02-a"):
-        assert name in shown
-        assert f'"{name}' not in hidden
+        assert name in with_names
+        assert f'"{name}' not in without_names
 
 
-def test_without_the_right_to_list_all_pods_a_snapshot_has_those_of_one_namespace(
+def test_without_the_right_to_list_all_pods_a_snapshot_has_the_pods_of_one_namespace(
     api: Cluster, tmp_path: Path
 ) -> None:
     api.refuse = "GET /api/v1/pods?"
-    code, out, err = run("snapshot")
+    code, out, err = run_plugin("snapshot")
     assert code == 0
     assert "note: pods of other namespaces were not examined: cannot list pods" in err
     assert {pod["namespace"] for pod in json.loads(out)["pods"]} == {"team"}
     assert json.loads(out)["complete"] is False
-    assert len(replayed(out, tmp_path)["wait"]) == 1
+    assert len(replay(out, tmp_path)["wait"]) == 1

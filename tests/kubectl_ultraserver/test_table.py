@@ -1,4 +1,4 @@
-"""What the plugin has of the packaged table, and reads from an installation's table."""
+"""Tests of the parts of the rule table that the plugin reads: of the packaged table and of a ConfigMap."""
 
 import pytest
 
@@ -9,8 +9,8 @@ from tests.kubectl_ultraserver.build import rules
 from webhook.rules.load import load_default
 
 
-def test_without_a_config_map_it_is_the_packaged_table() -> None:
-    """Protects nodes and jobs of what a table has that it does not write down."""
+def test_without_a_readable_config_map_the_packaged_table_is_used() -> None:
+    """The plugin reads the table without the webhook's code, and must get the same values."""
     packaged = load_default()
     kinds = [kind for row in packaged.workloads for kind in row.kinds if kind != "v1/Pod"]
     table = read(None)
@@ -21,19 +21,19 @@ def test_without_a_config_map_it_is_the_packaged_table() -> None:
     assert {(unit.label, unit.nodes) for row in packaged.enabled_families for unit in row.units} <= {
         (key, kind.nodes) for key, kind in UNITS.kinds.items()
     }
-    for nothing in (None, {}, {"data": {}}, {"data": {"a.yaml": "rules: ["}}, {"data": {"a.yaml": "[]"}}):
-        assert read(nothing) == table
+    for config_map in (None, {}, {"data": {}}, {"data": {"a.yaml": "rules: ["}}, {"data": {"a.yaml": "[]"}}):
+        assert read(config_map) == table
 
 
-def test_rows_of_the_config_map_count_in_the_order_of_its_files() -> None:
-    own = rules(
+def test_rows_of_the_config_map_are_merged_in_the_order_of_its_files() -> None:
+    config_map = rules(
         "families: [{name: own, instanceTypes: [trn9], units: [{label: rack, nodes: 18}]}]\n"
         "candidates: {instanceTypeLabels: [type]}\n"
         "workloads: [{name: own, kinds: [example.com/v1/Train, batch/v1/Job]}]\n"
         "rules: [{name: a, placer: gate}, {name: b, placer: kueue, mode: shadow}, {name: c, placer: me}]\n"
     )
-    own["data"] |= {"z.yaml": "rules: [{name: c, mode: off}]", "z.txt": "["}
-    table = read(own)
+    config_map["data"] |= {"z.yaml": "rules: [{name: c, mode: off}]", "z.txt": "["}
+    table = read(config_map)
     assert table.kinds == (*read(None).kinds, "example.com/v1/Train")
     assert table.units == UNITS | UnitSettings({"rack": UnitKind(18)})
     assert (table.types, table.type_label) == ((*read(None).types, "trn9"), "type")
@@ -41,9 +41,9 @@ def test_rows_of_the_config_map_count_in_the_order_of_its_files() -> None:
 
 
 @pytest.mark.parametrize(
-    ("added", "placers"), [((), {"whole-job"}), (("15-kueue.yaml",), {"whole-job", "kueue"})]
+    ("files", "placers"), [((), {"whole-job"}), (("15-kueue.yaml",), {"whole-job", "kueue"})]
 )
-def test_the_installed_table_names_the_placer(added: tuple[str, ...], placers: set[str]) -> None:
-    (objects,) = [each for each in chart.objects() if each["kind"] == "ConfigMap"]
-    objects["data"] |= {name: (chart.RULES / name).read_text("utf-8") for name in added}
-    assert read(objects).placers == placers
+def test_the_placers_are_read_from_the_rules_of_the_chart(files: tuple[str, ...], placers: set[str]) -> None:
+    (config_map,) = [obj for obj in chart.objects() if obj["kind"] == "ConfigMap"]
+    config_map["data"] |= {name: (chart.RULES / name).read_text("utf-8") for name in files}
+    assert read(config_map).placers == placers

@@ -1,4 +1,4 @@
-"""``preview --web`` without a cluster: who gets the page, what is passed on, and the sentences of errors."""
+"""Tests of ``preview --web`` without a cluster: access to the page, forwarded requests, and errors."""
 
 import http.client
 import json
@@ -15,13 +15,13 @@ from kube.api import ApiError
 from kubectl_ultraserver import web
 from kubectl_ultraserver.proxy import ProxiedApi, Reply
 from kubectl_ultraserver.service import SERVICE_PATH
-from tests.kubectl_ultraserver.build import run
+from tests.kubectl_ultraserver.build import run_plugin
 
-PAGE = "default-src 'none'"
+PAGE_POLICY = "default-src 'none'"
 
 
-class Asked(NamedTuple):
-    """A request that was passed on."""
+class ForwardedRequest(NamedTuple):
+    """A request that the page's server has forwarded."""
 
     verb: str
     path: str
@@ -30,22 +30,22 @@ class Asked(NamedTuple):
 
 
 class FakeProxy:
-    """Answers in place of ``kubectl proxy``; ``reply`` is the next answer, an error if it is one."""
+    """Replaces ``kubectl proxy``: answers each request with ``reply``, or raises it if it is an error."""
 
     def __init__(self) -> None:
-        self.requests: list[Asked] = []
-        self.reply: Reply | ApiError = reply_of(200, b"<p>page", {web.POLICY_HEADER: PAGE})
+        self.requests: list[ForwardedRequest] = []
+        self.reply: Reply | ApiError = reply_of(200, b"<p>page", {web.POLICY_HEADER: PAGE_POLICY})
 
     def pass_on(self, verb: str, path: str, body: bytes, headers: dict[str, str]) -> Reply:
-        """Returns as `ProxiedApi`."""
-        self.requests.append(Asked(verb, path, body, headers))
+        """Records a request, and answers it (see `ProxiedApi`)."""
+        self.requests.append(ForwardedRequest(verb, path, body, headers))
         if isinstance(self.reply, ApiError):
             raise self.reply
         return self.reply
 
 
-class Got(NamedTuple):
-    """An answer."""
+class Answer(NamedTuple):
+    """An answer of the page's server."""
 
     status: int
     headers: Message
@@ -60,7 +60,7 @@ def reply_of(status: int, data: bytes, headers: dict[str, str] | None = None) ->
 
 
 def refusal(status: int, message: str) -> Reply:
-    """Returns as the API server refuses."""
+    """Returns an answer with which the API server refuses a request."""
     return reply_of(status, json.dumps({"kind": "Status", "message": message}).encode())
 
 
@@ -79,12 +79,14 @@ def page(api: FakeProxy) -> Iterator[web.PageServer]:
         thread.join()
 
 
-def ask(page: web.PageServer, path: str, verb: str = "GET", body: bytes | None = None, **headers: str) -> Got:
-    """Sends a request; ``headers`` have ``_`` for ``-``."""
+def send(
+    page: web.PageServer, path: str, verb: str = "GET", body: bytes | None = None, **headers: str
+) -> Answer:
+    """Sends a request. In the names of ``headers``, ``_`` stands for ``-``."""
     with closing(http.client.HTTPConnection(page.host, timeout=5)) as connection:
         connection.request(verb, path, body, {name.replace("_", "-"): text for name, text in headers.items()})
         response = connection.getresponse()
-        return Got(response.status, response.headers, response.read().decode())
+        return Answer(response.status, response.headers, response.read().decode())
 
 
 def token_of(page: web.PageServer) -> str:
@@ -92,17 +94,17 @@ def token_of(page: web.PageServer) -> str:
 
 
 def test_the_token_can_be_exchanged_for_a_cookie_once(page: web.PageServer, api: FakeProxy) -> None:
-    """Protects the page from people who see the address later: in a history, a log or a list of processes."""
-    first = ask(page, token_of(page))
+    """Protects the page from users who see its address later, in a history, a log or a list of processes."""
+    first = send(page, token_of(page))
     assert (first.status, first.headers["Location"]) == (303, "/")
     cookie, *flags = first.headers["Set-Cookie"].split("; ")
     assert {*flags} == {"Path=/", "HttpOnly", "SameSite=Strict"}
     assert token_of(page).partition("=")[2] not in cookie
-    assert ask(page, token_of(page)).status == 403
-    assert ask(page, token_of(page), Cookie=cookie).status == 403
+    assert send(page, token_of(page)).status == 403
+    assert send(page, token_of(page), Cookie=cookie).status == 403
     assert not api.requests
-    got = ask(page, "/?example", Cookie=f"other=1; {cookie}")
-    assert (got.status, got.text) == (200, "<p>page")
+    answer = send(page, "/?example", Cookie=f"other=1; {cookie}")
+    assert (answer.status, answer.text) == (200, "<p>page")
 
 
 @pytest.mark.parametrize(
@@ -115,21 +117,21 @@ def test_the_token_can_be_exchanged_for_a_cookie_once(page: web.PageServer, api:
         ("/?token=%ff", {}),
     ],
 )
-def test_without_token_or_cookie_nothing_is_passed_on(
+def test_without_token_or_cookie_no_request_is_forwarded(
     page: web.PageServer, api: FakeProxy, path: str, headers: dict[str, str]
 ) -> None:
-    assert ask(page, path, **headers).status == 403
+    assert send(page, path, **headers).status == 403
     assert not api.requests
-    assert ask(page, token_of(page)).status == 303, "a wrong token spends nothing"
+    assert send(page, token_of(page)).status == 303, "a wrong token must leave the right token valid"
 
 
 @pytest.mark.parametrize("host", ["evil.example", "localhost:{port}", "127.0.0.1", "127.0.0.1:1"])
-def test_a_foreign_host_gets_nothing_and_spends_no_token(page: web.PageServer, host: str) -> None:
-    """Protects from a page whose name is made to resolve to loopback."""
+def test_a_foreign_host_is_refused_and_does_not_use_up_the_token(page: web.PageServer, host: str) -> None:
+    """Protects users from a web page whose host name resolves to loopback (DNS rebinding)."""
     foreign = {"Host": host.format(port=page.server_port)}
-    assert ask(page, token_of(page), **foreign).status == 403
-    assert ask(page, "/", Cookie=page.cookie, **foreign).status == 403
-    assert ask(page, token_of(page)).status == 303
+    assert send(page, token_of(page), **foreign).status == 403
+    assert send(page, "/", Cookie=page.cookie, **foreign).status == 403
+    assert send(page, token_of(page)).status == 303
 
 
 @pytest.mark.parametrize(
@@ -137,35 +139,35 @@ def test_a_foreign_host_gets_nothing_and_spends_no_token(page: web.PageServer, h
     ["/../../../secrets", "/static/../..", "/static/%2e%2e/x.js", "/..%2f..%2fsecrets", "//x", "/v1/preview"],
 )
 def test_no_path_leads_out_of_the_service(page: web.PageServer, api: FakeProxy, path: str) -> None:
-    """Protects all else that the user may read from a script in the page."""
-    assert ask(page, path, Cookie=page.cookie).status == 404
+    """Protects other objects, which the user may read, from scripts in the page."""
+    assert send(page, path, Cookie=page.cookie).status == 404
     assert not api.requests
 
 
 def test_a_form_is_forwarded_with_length_and_origin_and_without_the_cookie(
     page: web.PageServer, api: FakeProxy
 ) -> None:
-    """The page's server needs the length, and decides by the others whether another site asks."""
+    """The preview service needs the length, and uses the other headers to refuse requests of other sites."""
     sent = {"Origin": "null", "Sec-Fetch-Site": "same-origin", "Content-Type": "multipart/form-data"}
-    got = ask(page, "/", "POST", b"object=x", Cookie=page.cookie, **sent)
-    assert got.status == 200
-    assert api.requests == [Asked("POST", f"{SERVICE_PATH}/?", b"object=x", sent)]
-    assert got.headers[web.POLICY_HEADER] == PAGE
-    assert "gunicorn" not in got.headers["Server"]
+    answer = send(page, "/", "POST", b"object=x", Cookie=page.cookie, **sent)
+    assert answer.status == 200
+    assert api.requests == [ForwardedRequest("POST", f"{SERVICE_PATH}/?", b"object=x", sent)]
+    assert answer.headers[web.POLICY_HEADER] == PAGE_POLICY
+    assert "gunicorn" not in answer.headers["Server"]
 
 
 def test_a_body_without_a_length_or_too_long_is_refused(page: web.PageServer, api: FakeProxy) -> None:
     for length, status in (("", 411), ("-1", 413), (str(web.MAX_BODY_BYTES + 1), 413)):
-        assert ask(page, "/", "POST", b"", Cookie=page.cookie, Content_Length=length).status == status
+        assert send(page, "/", "POST", b"", Cookie=page.cookie, Content_Length=length).status == status
     assert not api.requests
 
 
 @pytest.mark.parametrize("verb", ["PUT", "HEAD", "OPTIONS"])
-def test_another_method_is_refused_as_text(page: web.PageServer, api: FakeProxy, verb: str) -> None:
-    """Protects people from HTML of http.server, which has none of the page's headers."""
-    got = ask(page, "/", verb, Cookie=page.cookie)
-    assert (got.status, got.headers["Content-Type"]) == (501, "text/plain; charset=utf-8")
-    assert got.text == ("" if verb == "HEAD" else f"Unsupported method ({verb!r})\n")
+def test_another_method_is_refused_with_plain_text(page: web.PageServer, api: FakeProxy, verb: str) -> None:
+    """Protects users from HTML error pages of http.server, which lack the security headers of the page."""
+    answer = send(page, "/", verb, Cookie=page.cookie)
+    assert (answer.status, answer.headers["Content-Type"]) == (501, "text/plain; charset=utf-8")
+    assert answer.text == ("" if verb == "HEAD" else f"Unsupported method ({verb!r})\n")
     assert not api.requests
 
 
@@ -178,16 +180,16 @@ def test_another_method_is_refused_as_text(page: web.PageServer, api: FakeProxy,
         (reply_of(504, b"<b>gateway"), 504, "port-forward"),
     ],
 )
-def test_an_answer_that_is_not_the_page_is_reported_in_a_sentence(
+def test_an_answer_that_is_not_the_page_is_reported_as_plain_text(
     page: web.PageServer, api: FakeProxy, reply: Reply | ApiError, status: int, text: str
 ) -> None:
-    """A right that is taken away, or a Pod or proxy that ends, while the page is open."""
+    """Protects users if their right is revoked, or a Pod or the proxy ends, while the page is open."""
     api.reply = reply
-    got = ask(page, "/", Cookie=page.cookie)
-    assert got.status == status
-    assert text in got.text
-    assert got.headers.get_content_type() == "text/plain"
-    assert "frame-ancestors 'none'" in got.headers[web.POLICY_HEADER]
+    answer = send(page, "/", Cookie=page.cookie)
+    assert answer.status == status
+    assert text in answer.text
+    assert answer.headers.get_content_type() == "text/plain"
+    assert "frame-ancestors 'none'" in answer.headers[web.POLICY_HEADER]
 
 
 @pytest.mark.parametrize(
@@ -197,7 +199,7 @@ def test_an_answer_that_is_not_the_page_is_reported_in_a_sentence(
         (refusal(404, "no service"), "install the chart with the value preview: true"),
         (refusal(503, "no endpoints"), "get deployment ultraserver-webhook-preview"),
         (
-            reply_of(403, b'{"error": "this host name is not allowed"}', {web.POLICY_HEADER: PAGE}),
+            reply_of(403, b'{"error": "this host name is not allowed"}', {web.POLICY_HEADER: PAGE_POLICY}),
             "this host name is not allowed; an administrator can add the name of the API server",
         ),
     ],
@@ -207,7 +209,7 @@ def test_without_a_page_the_command_prints_the_remedy(
 ) -> None:
     monkeypatch.setattr("kubectl_ultraserver.__main__.connect_as_user", lambda *_: (api, "team"))
     api.reply = reply
-    code, out, err = run("preview", "--web")
+    code, out, err = run_plugin("preview", "--web")
     assert (code, out) == (2, "")
     assert re.match("error: [^\n]*\n$", err)
     assert text in err
@@ -216,6 +218,6 @@ def test_without_a_page_the_command_prints_the_remedy(
 def test_files_and_the_page_exclude_each_other(api: FakeProxy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kubectl_ultraserver.__main__.connect_as_user", lambda *_: (api, "team"))
     for words in ([], ["--web", "-f", "x"]):
-        code, _, err = run("preview", *words)
+        code, _, err = run_plugin("preview", *words)
         assert code == 2
         assert "name a file with --filename, or open the page with --web, but not both" in err

@@ -1,1 +1,1 @@
-"""What the manifests hold that needs no Helm: their rule tables."""
+"""Tests of the manifests that need no Helm."""

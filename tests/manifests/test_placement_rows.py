@@ -1,6 +1,6 @@
-"""The rows of whole-job admission and its program mean the same.
+"""Tests that the rows of whole-job admission agree with the placement program.
 
-That Helm puts these rows next to the installation's is in tests/plane/manifests/test_placement.py.
+tests/plane/manifests/test_placement.py tests that the chart installs these rows.
 """
 
 import copy
@@ -22,8 +22,8 @@ from placement.observe.units import watch_units
 from testbed import chart
 from testbed.mpijob import LAUNCHER, WORKER, mpijob
 from testbed.plane.nodes import INSTANCE_TYPE
-from tests.engine.strategies import jobs, without_claims
-from tests.helpers import examples, requested
+from tests.engine.strategies import jobs, without_marks
+from tests.helpers import examples, request_for
 from tests.placement.world import CAPACITY, NOW, decide
 from tests.rules.tables import EXTENDS
 from webhook.engine import evaluate
@@ -37,7 +37,7 @@ INDEX = Index((Summand("labels/training.kubeflow.org/replica-index"),))
 
 @pytest.fixture(scope="module")
 def files() -> dict[str, str]:
-    """The files of the table of an installation."""
+    """The files of an installation's rule table."""
     (objects,) = (item["data"] for item in chart.objects() if item["kind"] == "ConfigMap")
     return dict(objects)
 
@@ -48,8 +48,8 @@ def table(files: dict[str, str]) -> Table:
 
 
 def pod_of(table: Table, job: Json, index: int) -> Pod:
-    """Returns a worker as the operator would make it of what the table makes of a job."""
-    outcome = evaluate(table, requested(job))
+    """Returns a worker Pod, as the operator creates it from the changed job."""
+    outcome = evaluate(table, request_for(job))
     template = get(outcome.after, WORKER)
     labels = template["metadata"]["labels"] | {"training.kubeflow.org/replica-index": str(index)}
     metadata = template["metadata"] | {
@@ -73,7 +73,7 @@ def pod_of(table: Table, job: Json, index: int) -> Pod:
         (16, 4, keys.SERVER_4),
     ],
 )
-def test_the_program_understands_what_the_rows_write(
+def test_the_program_reads_the_placement_annotations_of_the_rows(
     workers: int, size: int, unit: str, table: Table
 ) -> None:
     job = pod_of(table, mpijob(workers), workers - 1)
@@ -95,11 +95,15 @@ PYTORCH: dict[str, Json] = {
 }
 KINDS: dict[str, tuple[str, dict[str, Json], str]] = {
     "Job": ("batch/v1/Job", INDEXED, "gate"),
-    "Job without numbers": ("batch/v1/Job", INDEXED | {"completionMode": "NonIndexed"}, "affinity"),
-    "Job of more Pods than at a time": ("batch/v1/Job", INDEXED | {"completions": 8}, "affinity"),
+    "Job without indexes": ("batch/v1/Job", INDEXED | {"completionMode": "NonIndexed"}, "affinity"),
+    "Job with more completions than parallelism": ("batch/v1/Job", INDEXED | {"completions": 8}, "affinity"),
     "JobSet": (JOBSETS, JOBSET, "gate"),
-    "JobSet in order": (JOBSETS, JOBSET | {"startupPolicy": {"startupPolicyOrder": "InOrder"}}, "affinity"),
-    "JobSet without numbers": (
+    "JobSet that creates its Jobs in order": (
+        JOBSETS,
+        JOBSET | {"startupPolicy": {"startupPolicyOrder": "InOrder"}},
+        "affinity",
+    ),
+    "JobSet without indexes": (
         JOBSETS,
         {"replicatedJobs": [FIRST | {"template": {"spec": INDEXED | {"completionMode": "NonIndexed"}}}]},
         "affinity",
@@ -114,13 +118,13 @@ KINDS: dict[str, tuple[str, dict[str, Json], str]] = {
         {"replicas": 2, "leaderWorkerTemplate": {"size": 4, "workerTemplate": POD}},
         "gate",
     ),
-    "LeaderWorkerSet whose leader comes first": (
+    "LeaderWorkerSet whose workers wait for the leader": (
         "leaderworkerset.x-k8s.io/v1/LeaderWorkerSet",
         {"startupPolicy": "LeaderReady", "leaderWorkerTemplate": {"size": 4, "workerTemplate": POD}},
         "affinity",
     ),
     "PyTorchJob": ("kubeflow.org/v1/PyTorchJob", PYTORCH, "gate"),
-    "PyTorchJob of changing size": (
+    "elastic PyTorchJob": (
         "kubeflow.org/v1/PyTorchJob",
         PYTORCH | {"elasticPolicy": {"minReplicas": 4, "maxReplicas": 8}},
         "affinity",
@@ -129,19 +133,19 @@ KINDS: dict[str, tuple[str, dict[str, Json], str]] = {
 
 
 @pytest.mark.parametrize(("kind", "spec", "placer"), KINDS.values(), ids=KINDS.keys())
-def test_a_job_of_any_kind_waits_whole_if_its_pods_are_all_there_at_once_and_have_numbers(
+def test_a_job_waits_whole_if_all_its_pods_are_created_at_once_and_have_indexes(
     kind: str, spec: dict[str, Json], placer: str, table: Table
 ) -> None:
     version, _, name = kind.rpartition("/")
     job = {"apiVersion": version, "kind": name, "metadata": {"name": "train"}, "spec": spec}
-    after = evaluate(table, requested(job)).after
+    after = evaluate(table, request_for(job)).after
     text = str(after)
     assert f"placer={placer} " in text
     assert (f"'name': '{keys.GATE}'" in text) == (placer == "gate")
     assert text.count("placer=") == text.count(f"placer={placer} ")
 
 
-def test_a_row_of_ones_own_leaves_jobs_to_affinity(files: dict[str, str]) -> None:
+def test_a_row_of_the_user_can_choose_affinity_for_jobs(files: dict[str, str]) -> None:
     mine = f"""{EXTENDS}rules:
   - name: slow-starters
     reason: Their Pods come one after the other.
@@ -150,9 +154,9 @@ def test_a_row_of_ones_own_leaves_jobs_to_affinity(files: dict[str, str]) -> Non
 """
     table = load_texts([*files.items(), ("slow.yaml", mine)], "slow")
     job = mpijob(4)
-    assert "placer=gate " in str(evaluate(table, requested(job)).after)
+    assert "placer=gate " in str(evaluate(table, request_for(job)).after)
     job["metadata"]["labels"] = {"team": "slow"}
-    after = str(evaluate(table, requested(job)).after)
+    after = str(evaluate(table, request_for(job)).after)
     assert "placer=affinity " in after
     assert keys.GATE not in after
 
@@ -165,7 +169,7 @@ RACKS = f"""{EXTENDS}families:
 """
 
 
-def test_machines_of_another_size_are_a_row(files: dict[str, str], tmp_path: Path) -> None:
+def test_a_row_of_the_user_can_add_units_of_another_size(files: dict[str, str], tmp_path: Path) -> None:
     for name, text in files.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     units = watch_units(tmp_path).refresh
@@ -184,7 +188,7 @@ def test_machines_of_another_size_are_a_row(files: dict[str, str], tmp_path: Pat
     assert admission.blocks == {0: "rack-0", 1: "rack-1"}
 
 
-def test_units_are_rows_that_are_laid_over_the_packaged_ones(tmp_path: Path) -> None:
+def test_units_of_own_rows_are_added_to_the_packaged_units(tmp_path: Path) -> None:
     assert watch_units(None).refresh() == UNITS
     (tmp_path / "own.yaml").write_text(
         "families: [{name: trn2u, units: [{label: example.com/four, nodes: 4}]}]"
@@ -192,8 +196,8 @@ def test_units_are_rows_that_are_laid_over_the_packaged_ones(tmp_path: Path) -> 
     assert watch_units(tmp_path).refresh() == UNITS | UnitSettings({"example.com/four": UnitKind(4)})
 
 
-def with_ranks(**launcher: Json) -> Json:
-    """Returns a job whose launcher is one of four that take a node."""
+def job_with_ranks(**launcher: Json) -> Json:
+    """Returns a job of three workers whose launcher runs ranks, so that it also takes a node."""
     job = mpijob(3)
     job["spec"] |= {"runLauncherAsWorker": True, **launcher}
     first, *_ = get(job, LAUNCHER)["spec"]["containers"]
@@ -201,8 +205,8 @@ def with_ranks(**launcher: Json) -> Json:
     return job
 
 
-def test_a_launcher_that_runs_ranks_is_counted(table: Table) -> None:
-    job = with_ranks()
+def test_a_launcher_that_runs_ranks_is_counted_as_a_worker(table: Table) -> None:
+    job = job_with_ranks()
     launcher = pod_of(table, job, 3)
     assert (launcher.place, launcher.number) == (Place(Placer.WHOLE_JOB, 4, 4, keys.SERVER_4, INDEX), 3)
 
@@ -211,34 +215,34 @@ def test_a_launcher_that_runs_ranks_is_counted(table: Table) -> None:
 def test_the_program_pins_the_blocks_that_the_rows_for_pods_keep_together(
     workers: int, index: int, table: Table, files: dict[str, str]
 ) -> None:
-    without = load_texts([("rules.yaml", files["rules.yaml"])], "base")
-    template = get(evaluate(without, requested(mpijob(workers))).after, WORKER)
+    base_table = load_texts([("rules.yaml", files["rules.yaml"])], "base")
+    template = get(evaluate(base_table, request_for(mpijob(workers))).after, WORKER)
     labels = template["metadata"]["labels"] | {"training.kubeflow.org/replica-index": str(index)}
     metadata = template["metadata"] | {"labels": labels}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
-    made = evaluate(without, requested(pod)).after
+    changed_pod = evaluate(base_table, request_for(pod)).after
     job = pod_of(table, mpijob(workers), index)
     assert job.place
-    assert made["metadata"]["labels"][keys.BLOCK] == str(job.block)
-    terms = made["spec"]["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert changed_pod["metadata"]["labels"][keys.BLOCK] == str(job.block)
+    terms = changed_pod["spec"]["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     assert [term["topologyKey"] for term in terms] == [job.place.unit]
-    # One that waits for its pin needs no terms next to it.
+    # A Pod with a placement annotation gets a pin, so it needs no affinity terms.
     metadata = metadata | {"annotations": {keys.PLACE: str(job.place)}}
-    assert not evaluate(table, requested(pod | {"metadata": metadata})).operations
+    assert not evaluate(table, request_for(pod | {"metadata": metadata})).operations
 
 
-def test_the_schedulers_own_name_is_none_of_another(table: Table) -> None:
+def test_the_name_of_the_default_scheduler_does_not_prevent_whole_job_admission(table: Table) -> None:
     job = mpijob(4, worker_spec={"schedulerName": "default-scheduler"})
-    assert "whole-job" in str(evaluate(table, requested(job)).after)
+    assert "whole-job" in str(evaluate(table, request_for(job)).after)
 
 
-def test_where_not_all_that_take_a_node_ask_for_devices_nothing_waits(table: Table) -> None:
-    # The program would not count those without, and the others would wait for them for ever.
+def test_no_pod_waits_if_a_pod_that_takes_a_node_requests_no_devices(table: Table) -> None:
+    # The program ignores Pods without devices, so the other Pods would wait forever.
     opted_in = mpijob(4, resource=None, annotations={keys.INJECT: "true"})
-    ranks = with_ranks()
+    ranks = job_with_ranks()
     del get(ranks, LAUNCHER)["spec"]["containers"][0]["resources"]
     for job, labelled in ((opted_in, False), (ranks, True)):
-        outcome = evaluate(table, requested(job))
+        outcome = evaluate(table, request_for(job))
         assert (get(outcome.after, (*WORKER, "metadata", "labels", keys.JOB)) is not None) is labelled
         assert not any(record.is_gated(get(outcome.after, path)) for path in (WORKER, LAUNCHER))
         assert "placer=gate" not in str(outcome.after)
@@ -256,10 +260,10 @@ FORGED = {
     },
     "spec": {"schedulingGates": [{"name": "example.com/mine"}, {"name": keys.GATE}]},
 }
-"""What holds a whole zone for one pod, and what is its author's own."""
+"""Forged fields, by which one pod would hold a whole zone, and harmless fields of the user."""
 
 QUEUE = {"labels": {"kueue.x-k8s.io/queue-name": "research"}}
-LEFT_ALONE: dict[str, Json] = {
+JOBS_WITHOUT_GATE: dict[str, Json] = {
     "opted out by an annotation": {"annotations": {keys.INJECT: "false"}},
     "opted out by a label": {"labels": {keys.INJECT: "disabled"}},
     "no devices": {"resource": None},
@@ -268,8 +272,8 @@ LEFT_ALONE: dict[str, Json] = {
 }
 
 
-def forged(labels: dict[str, str] | None = None, **tree: Json) -> Json:
-    """Returns a job of four workers that claims to be another's, both of its templates."""
+def forged_job(labels: dict[str, str] | None = None, **tree: Json) -> Json:
+    """Returns a job of four workers whose templates have the forged fields."""
     job = mpijob(4, **tree)
     job["metadata"] |= {"labels": labels} if labels else {}
     for path in (WORKER, LAUNCHER):
@@ -279,13 +283,13 @@ def forged(labels: dict[str, str] | None = None, **tree: Json) -> Json:
     return job
 
 
-@pytest.mark.parametrize("requests", [*LEFT_ALONE.values(), {}], ids=[*LEFT_ALONE, "placed"])
+@pytest.mark.parametrize("changes", [*JOBS_WITHOUT_GATE.values(), {}], ids=[*JOBS_WITHOUT_GATE, "placed"])
 def test_forged_placement_annotations_are_replaced_or_removed_with_a_warning(
-    requests: dict[str, Json], table: Table
+    changes: dict[str, Json], table: Table
 ) -> None:
-    plain = mpijob(4, **{key: value for key, value in requests.items() if key != "labels"})
-    plain["metadata"] |= {"labels": requests["labels"]} if "labels" in requests else {}
-    honest, outcome = (evaluate(table, requested(job)) for job in (plain, forged(**requests)))
+    plain = mpijob(4, **{key: value for key, value in changes.items() if key != "labels"})
+    plain["metadata"] |= {"labels": changes["labels"]} if "labels" in changes else {}
+    honest, outcome = (evaluate(table, request_for(job)) for job in (plain, forged_job(**changes)))
     for path in (WORKER, LAUNCHER):
         template = get(outcome.after, path)
         assert record.find_marks(template) == record.find_marks(get(honest.after, path))
@@ -299,31 +303,33 @@ def test_forged_placement_annotations_are_replaced_or_removed_with_a_warning(
             ]
             same = record.find_marks(template).get(place) == record.find_marks(FORGED)[place]
             assert len(messages) == (0 if same else 1), place
-    assert not evaluate(table, requested(outcome.after)).operations
+    assert not evaluate(table, request_for(outcome.after)).operations
 
 
-def test_a_claim_that_an_honest_record_names_is_taken_back_without_a_word(table: Table) -> None:
-    stored = evaluate(table, requested(mpijob(4))).after
+def test_marks_in_a_valid_record_are_replaced_without_a_warning(table: Table) -> None:
+    stored = evaluate(table, request_for(mpijob(4))).after
     renamed = put(stored, ("metadata", "name"), "other")
-    outcome, fresh = (evaluate(table, requested(job)) for job in (renamed, mpijob(4, name="other")))
+    outcome, fresh = (evaluate(table, request_for(job)) for job in (renamed, mpijob(4, name="other")))
     assert outcome.warnings == ()
     assert outcome.after == fresh.after
 
 
 @examples(35)
 @given(job=jobs())
-def test_no_claim_is_ever_taken_over_and_a_second_call_has_nothing_to_do(job: Json, table: Table) -> None:
+def test_forged_marks_do_not_change_the_result_and_a_second_call_changes_nothing(
+    job: Json, table: Table
+) -> None:
     honest = job
     for path in (WORKER, LAUNCHER):
         if get(job, path):
-            honest = put(honest, path, without_claims(get(job, path)))
-    outcome, plain = (evaluate(table, requested(each)) for each in (job, honest))
+            honest = put(honest, path, without_marks(get(job, path)))
+    outcome, plain = (evaluate(table, request_for(variant)) for variant in (job, honest))
     if outcome.denials:
         assert plain.denials
         return
     for path in (WORKER, LAUNCHER):
         assert record.find_marks(get(outcome.after, path)) == record.find_marks(get(plain.after, path))
-    assert evaluate(table, requested(outcome.after, uid="another")).operations == ()
+    assert evaluate(table, request_for(outcome.after, uid="another")).operations == ()
 
 
 @pytest.mark.parametrize("row", ["whole-job-workers", "job-label"])
@@ -335,32 +341,31 @@ def test_a_launcher_does_not_wait_for_workers_without_the_gate(
     files = files | {"rules.yaml": yaml.safe_dump(own)}
     job = mpijob(3)
     job["spec"] |= {"runLauncherAsWorker": True, "launcherCreationPolicy": "WaitForWorkersReady"}
-    outcome = evaluate(load_texts([*files.items()], "placement"), requested(job))
+    outcome = evaluate(load_texts([*files.items()], "placement"), request_for(job))
     assert keys.GATE not in str(outcome.after)
     assert not outcome.denials
 
 
 @pytest.mark.parametrize("spec", ["worker_spec", "launcher_spec"])
-def test_pods_that_name_their_node_have_no_gate_which_the_api_server_would_refuse(
-    spec: str, table: Table
-) -> None:
+def test_pods_with_a_node_name_get_no_gate(spec: str, table: Table) -> None:
+    """The API server refuses a Pod with a node name and a gate."""
     job = mpijob(4, **{spec: {"nodeName": "node-1"}})
-    after = evaluate(table, requested(job)).after
+    after = evaluate(table, request_for(job)).after
     for path in (WORKER, LAUNCHER):
         pod = get(after, (*path, "spec"))
         assert not ("nodeName" in pod and "schedulingGates" in pod)
 
 
-def test_a_launcher_that_comes_last_and_runs_ranks_is_refused(table: Table) -> None:
-    job = with_ranks(launcherCreationPolicy="WaitForWorkersReady")
-    (denial,) = evaluate(table, requested(job)).denials
+def test_a_launcher_that_runs_ranks_and_is_created_last_is_refused(table: Table) -> None:
+    job = job_with_ranks(launcherCreationPolicy="WaitForWorkersReady")
+    (denial,) = evaluate(table, request_for(job)).denials
     assert "set launcherCreationPolicy to AtStartup" in denial
     job["spec"]["runLauncherAsWorker"] = False
-    assert not evaluate(table, requested(job)).denials
+    assert not evaluate(table, request_for(job)).denials
 
 
-def test_a_launcher_names_its_job_where_affinity_terms_do_not_see_it(table: Table) -> None:
-    template = get(evaluate(table, requested(mpijob(4))).after, LAUNCHER)
+def test_a_launcher_has_its_job_in_an_annotation_because_affinity_terms_match_labels(table: Table) -> None:
+    template = get(evaluate(table, request_for(mpijob(4))).after, LAUNCHER)
     assert "labels" not in template["metadata"]
     pod = read_pod(template)
     assert pod

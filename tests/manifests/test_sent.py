@@ -1,4 +1,4 @@
-"""What the chart's default sends to the webhook and has as its table, and what a preview says of that."""
+"""Tests that previews agree with the default installation: its rule table, and the objects that it sends."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ POD: dict[str, Any] = {
 }
 
 
-def _labelled(labels: dict[str, str]) -> dict[str, Any]:
+def _pod_with_labels(labels: dict[str, str]) -> dict[str, Any]:
     return POD | {"metadata": POD["metadata"] | {"labels": labels}}
 
 
 def _notes(obj: Any) -> list[str]:
-    (shown,) = preview(load_installed(), read_documents(dump_yaml(obj)))
-    return list(shown.report["notes"])
+    (result,) = preview(load_installed(), read_documents(dump_yaml(obj)))
+    return list(result.report["notes"])
 
 
-def test_the_table_of_a_preview_is_that_of_the_default_installation(tmp_path: Path) -> None:
-    """Its files, as they are mounted, have the same revision: nothing is added twice."""
+def test_a_preview_uses_the_table_of_the_default_installation(tmp_path: Path) -> None:
+    """The mounted files have the revision of the preview's table, so no row is added twice."""
     (data,) = [part["data"] for part in chart.objects() if part["kind"] == "ConfigMap"]
     for name, text in data.items():
         (tmp_path / name).write_text(text)
@@ -57,8 +57,8 @@ def test_the_table_of_a_preview_is_that_of_the_default_installation(tmp_path: Pa
         ("trainer.kubeflow.org/v1alpha1/TrainingRuntime", "template"),
     ],
 )
-def test_a_kind_that_makes_jobs_has_a_note_where_it_requests_devices(kind: str, place: str) -> None:
-    """Protects people from the belief that nothing will happen to the jobs of such an object."""
+def test_a_kind_that_creates_jobs_with_devices_gets_a_note(kind: str, place: str) -> None:
+    """Protects users who would think that the webhook ignores the jobs of a CronJob."""
     version, _, name = kind.rpartition("/")
     obj = {"apiVersion": version, "kind": name, "metadata": {"name": "x"}, "spec": {place: [POD]}}
     (note,) = _notes(obj)
@@ -69,8 +69,8 @@ def test_a_kind_that_makes_jobs_has_a_note_where_it_requests_devices(kind: str, 
     assert _notes({**obj, "spec": {"limits": {"aws.amazon.com/neuron": 64}}}) == []
 
 
-def test_what_is_sent_is_what_the_default_registers() -> None:
-    """Protects from a note about other kinds and namespaces than those of manifests/install.yaml."""
+def test_the_kinds_and_namespaces_of_notes_agree_with_the_registration() -> None:
+    """Protects users from wrong notes: the constants in ``sent`` must agree with manifests/install.yaml."""
     (registered,) = [part for part in chart.objects() if part["kind"] == "MutatingWebhookConfiguration"]
     kinds, selectors = set(), list[Any]()
     for webhook in registered["webhooks"]:
@@ -96,22 +96,22 @@ def test_what_is_sent_is_what_the_default_registers() -> None:
 
 UNSENT: dict[str, tuple[Any, str]] = {
     "an MPIJob": (mpijob(), ""),
-    "of the system": (mpijob(namespace="kube-system"), "objects of namespace kube-system"),
+    "a system namespace": (mpijob(namespace="kube-system"), "objects of namespace kube-system"),
     "another kind": (
         job(4, completionMode="Indexed"),
         "batch/v1/Job to the webhook: .* `kinds: [jobs.v1.batch]`",
     ),
     "a Pod": (POD, "v1/Pod to the webhook: .* `pods: true`"),
-    "a Pod of another kind": (_labelled({keys.JOB: "default.x"}), "`kinds` (of its job)"),
-    "a Pod of an MPIJob": (_labelled(dict([POD_LABEL])), ""),
-    "another kind that gets nothing": ({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}}, ""),
+    "a Pod of another kind": (_pod_with_labels({keys.JOB: "default.x"}), "`kinds` (of its job)"),
+    "a Pod of an MPIJob": (_pod_with_labels(dict([POD_LABEL])), ""),
+    "a Pod without devices": ({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}}, ""),
 }
 
 
-@pytest.mark.parametrize("what", UNSENT)
-def test_a_preview_names_what_the_default_installation_does_not_send(what: str) -> None:
-    """Protects from the belief that a job is placed that the webhook never gets."""
-    obj, part = UNSENT[what]
+@pytest.mark.parametrize("name", UNSENT)
+def test_a_preview_has_a_note_on_objects_that_the_default_installation_does_not_send(name: str) -> None:
+    """Protects users who would expect the placement of a job that the webhook never receives."""
+    obj, part = UNSENT[name]
     notes = _notes(obj)
     assert len(notes) == bool(part)
     assert all(piece in notes[0] for piece in part.split(" .* ") if notes)
@@ -127,6 +127,6 @@ def test_a_rule_table_of_the_manifests_is_sound(path: Path) -> None:
 
 @pytest.mark.parametrize("name", chart.COPIES)
 def test_the_chart_has_the_files_of_the_packaged_table(name: str) -> None:
-    """Protects from a preview by other rows than those installed, and a guard for other families."""
+    """If the files differed, previews and the guard would use other rows than the installation."""
     packaged = chart.packaged_file(name).read_text(encoding="utf-8")
     assert chart.COPIES[name].read_text(encoding="utf-8") == packaged, "make manifests writes it"

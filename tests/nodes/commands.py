@@ -1,4 +1,4 @@
-"""Typing in what a document shows under a heading, on a cluster."""
+"""Runs the commands that a document shows under a heading, on a cluster."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -11,11 +11,11 @@ from tests.docs import session
 from tests.docs.blocks import Block, Step, blocks_of, text_of
 
 REGISTRY = "registry.example.com/team"
-"""As the documents name a registry."""
+"""The registry in the documents' commands."""
 
 
 def steps(document: str, heading: str) -> list[Step]:
-    """Returns the commands under a heading, up to the next one."""
+    """Returns the commands under a heading, up to the next heading."""
     text = text_of(document)
     start = re.search(rf"^#+ {re.escape(heading)}\n", text, re.MULTILINE)
     assert start, f"{document} has no heading {heading!r}"
@@ -28,7 +28,7 @@ def steps(document: str, heading: str) -> list[Step]:
 
 
 def shell_blocks(document: str) -> list[Block]:
-    """Returns the ``shell`` blocks, which only tests on nodes run."""
+    """Returns the ``shell`` blocks of a document, as ``sh`` blocks, so that their steps can be run."""
     return [replace(block, language="sh") for block in blocks_of(document) if block.language == "shell"]
 
 
@@ -37,34 +37,34 @@ def _line(block: Block) -> int:
 
 
 def run(command: str, folder: Path, kubectl: Kubectl, path: Sequence[str] = ()) -> tuple[str, int]:
-    """Returns the output and status of a command in a folder and on a cluster; ``path`` is searched first."""
-    programs = [*path, str(kubectl.binary.parent), str(build.HELM.directory())]
+    """Runs a command on a cluster, with ``path`` first in PATH; returns its output and its status."""
+    folders = [*path, str(kubectl.binary.parent), str(build.HELM.directory())]
     env = {"KUBECONFIG": str(kubectl.kubeconfig), "KUBERC": "off"}
-    return session.run(command, folder, path=programs, env=env)
+    return session.run(command, folder, path=folders, env=env)
 
 
 def type_in(
-    document: str, heading: str, folder: Path, kubectl: Kubectl, renamed: Mapping[str, str] | None = None
+    document: str, heading: str, folder: Path, kubectl: Kubectl, replacements: Mapping[str, str] | None = None
 ) -> str:
-    """Runs in a folder what a document shows under a heading; returns what was printed.
+    """Runs the commands that a document shows under a heading; returns their output.
 
     Args:
-        document: its path.
-        heading: in it.
-        folder: where it is run.
-        kubectl: whose cluster it is run on.
-        renamed: words of the commands that are others here.
+        document: The path of the document.
+        heading: A heading of the document.
+        folder: The working directory of the commands.
+        kubectl: kubectl for the cluster.
+        replacements: Texts in the commands, and the texts that replace them here.
 
     Raises:
-        AssertionError: It shows no command there, or one fails.
+        AssertionError: The document shows no command under the heading, or a command fails.
     """
     printed = ""
     result = steps(document, heading)
     assert result, f"{document} shows no command under {heading!r}"
     for step in result:
         command = step.command
-        for word, other in (renamed or {}).items():
-            command = command.replace(word, other)
+        for old, new in (replacements or {}).items():
+            command = command.replace(old, new)
         output, status = run(command, folder, kubectl)
         assert status == 0, f"{step.where}\n{output}"
         printed += output

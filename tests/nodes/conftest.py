@@ -1,4 +1,4 @@
-"""What all tests on real nodes share: the releases, the images, and reports of failures."""
+"""Fixtures of all tests on real nodes: releases, images, and the state of the nodes if a test fails."""
 
 import os
 from collections.abc import Generator
@@ -12,26 +12,26 @@ from testbed.images.archives import Image
 from testbed.release import release
 from tests.nodes import report
 
-_reported: list[BaseException] = []
-"""Why the last test on real nodes failed that did."""
+_last_failure: list[BaseException] = []
+"""The exception of the last failed test on real nodes; empty if no test has failed."""
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Adds to the report of a failed test what its real nodes say, before their namespaces are gone."""
-    made = yield
-    if made.failed and call.excinfo and item.get_closest_marker("real_nodes"):
-        # Once, where many tests fail by one fixture: they have the same exception.
-        if call.excinfo.value not in _reported:
-            made.sections.extend(report.sections())
-        _reported[:] = [call.excinfo.value]
-    return made
+    """Adds the state of the real nodes to the report of a failed test, before the nodes end."""
+    test_report = yield
+    if test_report.failed and call.excinfo and item.get_closest_marker("real_nodes"):
+        # If a fixture fails for many tests, all have the same exception. It is reported once.
+        if call.excinfo.value not in _last_failure:
+            test_report.sections.extend(report.sections())
+        _last_failure[:] = [call.excinfo.value]
+    return test_report
 
 
-def refuse(reason: str) -> NoReturn:
-    """Skips a test, or fails it where ``REQUIRE_NODES=1``."""
+def skip_or_fail(reason: str) -> NoReturn:
+    """Skips a test, or fails it if ``REQUIRE_NODES=1``."""
     if os.environ.get("REQUIRE_NODES") == "1":
         pytest.fail(reason, pytrace=False)
     pytest.skip(reason)
@@ -40,22 +40,22 @@ def refuse(reason: str) -> NoReturn:
 @pytest.fixture(scope="session")
 def release_folder() -> Path:
     """The release of this checkout, as ``make release`` writes it."""
-    if reason := release.stale():
-        refuse(reason)
+    if reason := release.why_stale():
+        skip_or_fail(reason)
     return release.folder(product.version())
 
 
 @pytest.fixture(scope="session")
 def release_before() -> Path:
-    """The release before this one, as ``make release-before`` builds it."""
-    if reason := release.not_held():
+    """The previous release, as ``make release-before`` builds it."""
+    if reason := release.why_previous_unbuildable():
         pytest.skip(reason)
-    if not release.before().is_dir():
-        refuse("the release before is not built: make release-before")
-    return release.before()
+    if not release.previous_folder().is_dir():
+        skip_or_fail("the previous release is not built; run make release-before")
+    return release.previous_folder()
 
 
 @pytest.fixture(scope="session")
 def image_archives() -> dict[str, Image]:
-    """The product's images and the one below them, by the name of the archive."""
+    """The product's images and their base image, by the name of the archive."""
     return {path.stem: Image.read(path) for path in product.archives() if path.stem != "job"}

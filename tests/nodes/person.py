@@ -1,4 +1,4 @@
-"""A person with kubectl, the folder of a release, and no clone."""
+"""A user who installs a release, with kubectl and the folder of the release, without a clone."""
 
 import json
 import re
@@ -15,15 +15,16 @@ from tests.nodes.commands import steps, type_in
 INSTALL = "docs/install.md"
 CHECK, IMPORT = "From a release, without a clone", "Import the images"
 APPLY = "Apply a release's manifests"
+"""Headings of the document."""
 
 
 @dataclass(frozen=True)
 class Person:
-    """A person who installs a release.
+    """A user who installs a release.
 
     Attributes:
-        plane: what is installed on.
-        folder: the release's.
+        plane: The cluster.
+        folder: The folder of the release.
     """
 
     plane: RealPlane
@@ -31,31 +32,31 @@ class Person:
 
     @property
     def version(self) -> str:
-        """Which version the release is of."""
+        """The version of the release."""
         return str(json.loads((self.folder / release.ABOUT).read_text(encoding="utf-8"))["version"])
 
     @property
-    def serves(self) -> str:
-        """The image that the release's manifest has the serving Pods run."""
+    def serving_image(self) -> str:
+        """The image of the serving Pods in the release's manifest."""
         text = (self.folder / "install.yaml").read_text(encoding="utf-8")
-        (result,) = {*re.findall(r" image: (ultraserver-webhook:.*)", text)}
-        return str(result)
+        (image,) = {*re.findall(r" image: (ultraserver-webhook:.*)", text)}
+        return str(image)
 
-    def types(self, heading: str) -> None:
-        """Runs what the document shows under a heading, in the folder."""
+    def run(self, heading: str) -> None:
+        """Runs the commands that the document shows under a heading, in the folder."""
         type_in(INSTALL, heading, self.folder, self.plane.kubectl)
 
-    def imports_on(self, node: Node) -> None:
-        """Runs on a node what the document shows for it."""
+    def import_images_on(self, node: Node) -> None:
+        """Runs the document's command on a node, and checks that the node has the product's images."""
         (step,) = steps(INSTALL, IMPORT)
         path = f"PATH={self.plane.node_tools}:/usr/bin:/bin"
         node.run("env", f"--chdir={self.folder}", path, "bash", "-ec", step.command)
         assert {f"{name}:{self.version}" for name in product.TARGETS.values()} <= images_of(node)
 
-    def imports(self) -> None:
-        """The same on every node."""
+    def import_images(self) -> None:
+        """Imports the images on every node."""
         with ThreadPoolExecutor() as pool:
-            list(pool.map(self.imports_on, self.plane.nodes.values()))
+            list(pool.map(self.import_images_on, self.plane.nodes.values()))
 
 
 def images_of(node: Node) -> set[str]:

@@ -1,28 +1,28 @@
-"""The processes of this machine, as ``/proc`` has them."""
+"""Reads the processes of this machine from ``/proc``."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
-SPACES = ("pid", "mnt", "net")
+NAMESPACE_KINDS = ("pid", "mnt", "net")
 
 
-def about(process: int, file: str) -> str:
-    """Returns what ``/proc`` says of a process; nothing where it has ended."""
+def read_proc(process: int, file: str) -> str:
+    """Returns the content of a file of a process in ``/proc``; empty if the process has ended."""
     try:
         return Path(f"/proc/{process}/{file}").read_text(encoding="utf-8", errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return ""
 
 
-def spaces(process: int) -> set[str]:
-    """Returns the namespaces of a process that this one does not share; none where they cannot be seen."""
+def foreign_namespaces(process: int) -> set[str]:
+    """Returns the namespaces of a process that this process is not in; none if they cannot be read."""
     result = set()
-    for space in SPACES:
+    for kind in NAMESPACE_KINDS:
         try:
-            link = Path(f"/proc/{process}/ns/{space}").readlink()
-        except OSError:  # It has ended meanwhile, or is the machine's first.
+            link = Path(f"/proc/{process}/ns/{kind}").readlink()
+        except OSError:  # The process has ended, or is process 1 of the machine.
             return set()
-        if link != Path(f"/proc/self/ns/{space}").readlink():
+        if link != Path(f"/proc/self/ns/{kind}").readlink():
             result.add(str(link))
     return result
 
@@ -32,15 +32,15 @@ def processes() -> Iterator[int]:
 
 
 def children(process: int) -> list[int]:
-    return [int(child) for child in about(process, f"task/{process}/children").split()]
+    return [int(child) for child in read_proc(process, f"task/{process}/children").split()]
 
 
-def offspring(process: int) -> list[int]:
-    """Returns a process's descendants, itself included."""
-    return [process, *(deeper for child in children(process) for deeper in offspring(child))]
+def process_tree(process: int) -> list[int]:
+    """Returns a process and all its descendants."""
+    return [process, *(descendant for child in children(process) for descendant in process_tree(child))]
 
 
-def alive(process: int) -> bool:
-    """Returns whether it has not ended; one that has is listed until its parent has read its status."""
-    state = about(process, "stat").rpartition(")")[2].split()[:1]
+def is_running(process: int) -> bool:
+    """Returns whether a process runs. An ended process is listed until its parent has read its status."""
+    state = read_proc(process, "stat").rpartition(")")[2].split()[:1]
     return state not in ([], ["Z"], ["X"])

@@ -1,4 +1,4 @@
-"""The installed product under a load of creates: its Pods, and what they say of themselves."""
+"""The installed product under a load of creates: its Pods, their metrics, and its rule table."""
 
 import contextlib
 import json
@@ -11,7 +11,7 @@ from testbed.nodes import story
 from testbed.nodes.calls import caller
 from testbed.nodes.plane import RealPlane
 from testbed.plane.kubectl import Kubectl, Object
-from testbed.plane.load import Load, jobs_keep_coming
+from testbed.plane.load import Load, steady_load
 from testbed.waiting import until
 from webhook.rules.load import load_texts
 
@@ -19,17 +19,17 @@ REPLICAS = 2
 CONFIG = ("configmap", "ultraserver-webhook-rules")
 DEPLOYMENT = "deployment/ultraserver-webhook"
 SERVING = ("pods", "-l", "app.kubernetes.io/component=serving")
-NOTICED = 24
-"""Creates of three seconds, within which every kube-proxy removes an endpoint."""
-SOME = 16
-"""Creates before anything happens, and after it is over."""
-MOST_LOST = 25
-"""Creates that a replica's sudden end may cost, where chance decides which of them meet it.
+CREATES_IN_THREE_SECONDS = 24
+"""Number of creates in three seconds. In this time, every kube-proxy removes an endpoint."""
+CREATES_AROUND_CHANGE = 16
+"""Number of creates before the change that a test makes, and number of creates after it."""
+LOST_LIMIT = 25
+"""The sudden end of a replica must lose fewer creates than this. Chance decides which creates meet the end.
 
-* It is killed: its endpoint is used for at most three seconds, in which 24 creates begin (``NOTICED``).
-* It hangs, or its node dies: 2 of 1,563 creates were lost when it was measured (docs/operations.md). So with
-  95 % certainty less than 0.4 % are, which is 4 of 900 in one test; a Poisson variable of mean 4 exceeds 24
-  once in 10^11 runs.
+* A killed replica: its endpoint is used for at most three seconds, in which 24 creates begin.
+* A replica that hangs, or whose node dies: a measurement lost 2 of 1,563 creates (docs/operations.md). So
+  with 95 % certainty, less than 0.4 % are lost, which is 4 of 900 in one test. A Poisson variable with mean
+  4 exceeds 24 once in 10^11 runs.
 """
 TABLE = """\
 apiVersion: ultraserver-webhook.io/v1alpha2
@@ -44,53 +44,53 @@ rules:
         tolerations:
           - {key: example.com/ultraserver, operator: Exists, effect: NoSchedule}
 """
-"""A rule table with a row more than the packaged one."""
+"""A rule table that adds a rule to the packaged table."""
 
 
 def ready(pod: Object) -> bool:
-    """Returns whether a Pod gets requests: it is ready, and not being deleted."""
+    """Returns whether a Pod receives requests: it is ready, and is not being deleted."""
     conditions = pod["status"].get("conditions", [])
-    says_so = any((item["type"], item["status"]) == ("Ready", "True") for item in conditions)
-    return says_so and "deletionTimestamp" not in pod["metadata"]
+    is_ready = any((item["type"], item["status"]) == ("Ready", "True") for item in conditions)
+    return is_ready and "deletionTimestamp" not in pod["metadata"]
 
 
 def restarts(pods: Iterable[Object]) -> dict[str, int]:
-    """Returns how often the containers of each Pod were restarted, by its uid; a new Pod has a new uid."""
+    """Returns the number of container restarts of each Pod, by the Pod's uid. A new Pod has a new uid."""
     return {
-        pod["metadata"]["uid"]: sum(each["restartCount"] for each in pod["status"]["containerStatuses"])
+        pod["metadata"]["uid"]: sum(status["restartCount"] for status in pod["status"]["containerStatuses"])
         for pod in pods
     }
 
 
 def signal(plane: RealPlane, pod: Object, name: str, *options: str) -> None:
-    """Sends a signal to process 1 of a Pod's container, from its node; with ``--all`` to every process."""
+    """Sends a signal to process 1 of a Pod's container, with the option ``--all`` to all its processes."""
     (status,) = pod["status"]["containerStatuses"]
     container = status["containerID"].removeprefix("containerd://")
     plane.nodes[pod["spec"]["nodeName"]].ctr("tasks", "kill", *options, f"--signal={name}", container)
 
 
 def metrics(own: Kubectl, pod: str) -> str:
-    """Returns the metrics of a Pod of the product, as it says them; empty where the Pod has gone."""
+    """Returns the metrics of a Pod of the product, as text; empty if the Pod does not answer."""
     path = f"/api/v1/namespaces/{story.NAMESPACE}/pods/{pod}:9090/proxy/metrics"
     return caller(own.kubeconfig).text(path)
 
 
-def values(own: Kubectl, pods: Iterable[Object], name: str) -> set[str]:
-    """Returns what Pods of the product say under the name of a metric: labels and value of each, as text."""
+def metric_samples(own: Kubectl, pods: Iterable[Object], name: str) -> set[str]:
+    """Returns the samples of a metric in Pods of the product: labels and value, as text."""
     text = "\n".join(metrics(own, pod["metadata"]["name"]) for pod in pods)
     return set(re.findall(rf"^ultraserver_webhook_{name}(.*)$", text, re.MULTILINE))
 
 
 def put_table(own: Kubectl, text: str) -> str:
-    """Puts another rule table into the ConfigMap, and returns what is said against it.
+    """Writes a rule table into the ConfigMap; returns the error message, or an empty text.
 
     Args:
         own: kubectl for the product's namespace.
-        text: the table.
+        text: The table.
     """
     patch = json.dumps({"data": {"rules.yaml": text}})
-    done = own.run("patch", *CONFIG, "-p", patch, check=False)
-    return done.stderr if done.returncode else ""
+    result = own.run("patch", *CONFIG, "-p", patch, check=False)
+    return result.stderr if result.returncode else ""
 
 
 @dataclass(frozen=True)
@@ -98,63 +98,63 @@ class Product:
     """An installation on real nodes.
 
     Attributes:
-        plane: where it is installed.
-        own: kubectl for its namespace.
-        team: kubectl for the namespace where jobs are created.
+        plane: The cluster.
+        own: kubectl for the product's namespace.
+        team: kubectl for the namespace in which jobs are created.
     """
 
     plane: RealPlane
     own: Kubectl
     team: Kubectl
 
-    def settle(self, replicas: int = REPLICAS) -> list[Object]:
-        """Waits until this many replicas are ready and nothing is left of others, and returns their Pods.
+    def wait_for_replicas(self, replicas: int = REPLICAS) -> list[Object]:
+        """Waits until there are exactly this many replicas and all are ready; returns their Pods.
 
         Raises:
-            NotYetError: not in time.
+            NotYetError: The time is over.
         """
 
-        def settled(obj: Object) -> bool:
+        def all_ready(obj: Object) -> bool:
             return [*map(ready, obj["items"])] == [True] * replicas
 
-        pods: list[Object] = self.own.wait_for(settled, *SERVING, timeout=story.SECONDS)["items"]
+        pods: list[Object] = self.own.wait_for(all_ready, *SERVING, timeout=story.SECONDS)["items"]
         return pods
 
     def scale(self, replicas: int) -> None:
-        """Tells the autoscaler how many replicas there are at least, and has as many."""
+        """Sets the minimum of the autoscaler, and the number of replicas."""
         patch = json.dumps({"spec": {"minReplicas": replicas}})
         self.own.run("patch", "horizontalpodautoscaler", "ultraserver-webhook", "-p", patch)
-        # It does not take any away by itself without a metrics server.
+        # Without a metrics server, the autoscaler removes no replica.
         self.own.run("scale", DEPLOYMENT, f"--replicas={replicas}")
 
     @contextlib.contextmanager
-    def load(self, what: str) -> Iterator[Load]:
-        """Yields jobs keep coming while something happens, and until nothing is left of it.
+    def load(self, change: str) -> Iterator[Load]:
+        """Yields a load of creates, which ends after the test's change, when all replicas are ready again.
 
         Args:
-            what: happens; for the report.
+            change: The change that the test makes, for the report.
         """
-        self.settle()
-        with jobs_keep_coming(self.plane.kubeconfig, str(self.team.namespace)) as load:
-            load.more(SOME)
+        self.wait_for_replicas()
+        with steady_load(self.plane.kubeconfig, str(self.team.namespace)) as load:
+            load.wait_for_creates(CREATES_AROUND_CHANGE)
             yield load
-            # Those that are ending serve until their last moment: what is lost is lost then.
-            self.settle()
-            load.more(SOME)
-        sys.stderr.write(f"\n{what}: {load}\n")
+            # Ending replicas serve until their end. A create may be lost until then.
+            self.wait_for_replicas()
+            load.wait_for_creates(CREATES_AROUND_CHANGE)
+        sys.stderr.write(f"\n{change}: {load}\n")
 
 
 def wait_for_table(own: Kubectl, tables: Mapping[str, str]) -> None:
-    """Waits until every serving Pod has the table of these files: kubelets bring a change within a minute.
+    """Waits until every serving Pod uses the table in these files. Kubelets update the files within a minute.
 
     Raises:
-        NotYetError: one has not, in time.
+        NotYetError: The time is over.
     """
     revision = load_texts(sorted(tables.items()), "installed").revision
-    row = f'ultraserver_webhook_table_info{{revision="{revision}"}}'
+    sample = f'ultraserver_webhook_table_info{{revision="{revision}"}}'
 
-    def have_it() -> bool:
+    def all_have_table() -> bool:
         pods = own.get_json(*SERVING)["items"]
-        return bool(pods) and all(row in metrics(own, pod["metadata"]["name"]) for pod in pods)
+        return bool(pods) and all(sample in metrics(own, pod["metadata"]["name"]) for pod in pods)
 
-    until(have_it, f"the table {revision} in every serving pod", seconds=story.SECONDS)
+    until(all_have_table, f"the table {revision} in every serving pod", seconds=story.SECONDS)

@@ -1,4 +1,4 @@
-"""What is reported of the planes with real nodes that run when a test fails; soon they are gone."""
+"""The state of the running planes with real nodes, for the report of a failed test."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,27 +7,30 @@ from testbed.images.product import TARGETS
 from testbed.nodes.plane import RealPlane
 
 NAME = TARGETS["serving"]
-LISTED = 100
-"""Lines of what kubectl lists: the last ones."""
-LOGGED = 30
-"""Lines of a program's log: the last ones."""
-LISTS = ("get pods -o wide", "get events --sort-by=.metadata.creationTimestamp")
-LOGS = f"logs --namespace={NAME} --selector=app.kubernetes.io/part-of={NAME} --all-containers"
+LIST_LINES = 100
+"""Maximum number of lines of a list by kubectl. The last lines are kept."""
+LOG_LINES = 30
+"""Maximum number of lines of a program's log. The last lines are kept."""
+LIST_COMMANDS = ("get pods -o wide", "get events --sort-by=.metadata.creationTimestamp")
+LOG_COMMAND = f"logs --namespace={NAME} --selector=app.kubernetes.io/part-of={NAME} --all-containers"
 PROGRAMS = ("kube-scheduler", "kube-controller-manager")
 
 
 def sections() -> Iterator[tuple[str, str]]:
-    """Yields title and text of each part."""
+    """Yields the title and the text of each section."""
     for plane in RealPlane.running:
         log = plane.programs.logs / "kube-apiserver.log"
         calls = [line for line in _read(log).splitlines() if "failed calling webhook" in line.lower()]
-        yield f"{log}: calls of webhooks that failed", _last("\n".join(calls), LOGGED)
-        for shown in LISTS:
-            yield shown, _last(_kubectl(plane, f"{shown} --all-namespaces"), LISTED)
-        yield LOGS, _kubectl(plane, f"{LOGS} --prefix --tail=40 --ignore-errors --max-log-requests=50")
+        yield f"{log}: calls of webhooks that failed", _last_lines("\n".join(calls), LOG_LINES)
+        for command in LIST_COMMANDS:
+            yield command, _last_lines(_kubectl(plane, f"{command} --all-namespaces"), LIST_LINES)
+        yield (
+            LOG_COMMAND,
+            _kubectl(plane, f"{LOG_COMMAND} --prefix --tail=40 --ignore-errors --max-log-requests=50"),
+        )
         for name in PROGRAMS:
             log = plane.programs.logs / f"{name}.log"
-            yield str(log), _last(_read(log), LOGGED)
+            yield str(log), _last_lines(_read(log), LOG_LINES)
 
 
 def _kubectl(plane: RealPlane, command: str) -> str:
@@ -39,5 +42,5 @@ def _read(log: Path) -> str:
     return log.read_text(encoding="utf-8", errors="replace")
 
 
-def _last(text: str, lines: int) -> str:
+def _last_lines(text: str, lines: int) -> str:
     return "\n".join(text.splitlines()[-lines:])

@@ -1,4 +1,4 @@
-"""What is left of a build of images that is interrupted: nothing that still writes."""
+"""Tests that an interrupted build of images leaves no process that still writes."""
 
 import fcntl
 import signal
@@ -11,9 +11,9 @@ import pytest
 
 from testbed.images import product
 from testbed.waiting import until
-from tests.nodes.processes import about, processes
+from tests.nodes.processes import processes, read_proc
 
-# The build itself is a program that waits, started as those of a build are.
+# In place of the build, this runs a program that waits. It is started like the programs of a build.
 BUILD = """
 import sys
 from pathlib import Path
@@ -26,9 +26,9 @@ product.main()
 """
 
 
-def alive(word: str) -> list[str]:
-    """Returns the processes that have a word in their command line."""
-    lines = (about(process, "cmdline") for process in processes())
+def command_lines_with(word: str) -> list[str]:
+    """Returns the command lines of the running processes whose command line contains a word."""
+    lines = (read_proc(process, "cmdline") for process in processes())
     return [line for line in lines if word in line]
 
 
@@ -40,8 +40,8 @@ def test_an_interrupted_build_leaves_no_process(sign: signal.Signals, tmp_path: 
     with subprocess.Popen(command, cwd=product.REPOSITORY, stderr=subprocess.DEVNULL) as build:
         until((tmp_path / ".building" / "began").exists, "the build to begin")
         build.send_signal(sign)
-    until(lambda: not alive(word), "the end of all that the build has started")
+    until(lambda: not command_lines_with(word), "the end of all processes of the build")
     with (tmp_path / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    # What is killed cannot clean up; the next build does.
+    # A killed build cannot clean up. The next build does.
     assert (tmp_path / ".building").exists() == (sign is signal.SIGKILL)

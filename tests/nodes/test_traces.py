@@ -1,4 +1,4 @@
-"""What is left of a plane with real nodes after its end: nothing, however it ended."""
+"""Tests that a plane with real nodes leaves nothing on this machine, however it ends."""
 
 import contextlib
 import json
@@ -17,7 +17,7 @@ from testbed.nodes.keeper import CGROUPS
 from testbed.nodes.namespaces import KEEPER, Namespaces
 from testbed.plane.kubectl import Kubectl
 from testbed.waiting import PATIENCE, until
-from tests.nodes.processes import about, alive, children, offspring, processes, spaces
+from tests.nodes.processes import children, foreign_namespaces, is_running, process_tree, processes, read_proc
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SLEEP = {"name": "main", "image": BUSYBOX, "command": ["busybox", "sleep", "600"]}
@@ -30,20 +30,20 @@ def mounts() -> list[str]:
 
 
 def interfaces() -> list[str]:
-    shown = subprocess.run(["ip", "-json", "link"], check=True, capture_output=True, text=True).stdout
-    return [item["ifname"] for item in json.loads(shown)]
+    links = subprocess.run(["ip", "-json", "link"], check=True, capture_output=True, text=True).stdout
+    return [item["ifname"] for item in json.loads(links)]
 
 
-def within(namespaces: set[str]) -> list[int]:
-    """Returns the processes in any of some namespaces."""
-    return [process for process in processes() if spaces(process) & namespaces]
+def processes_in(namespaces: set[str]) -> list[int]:
+    """Returns the processes that are in one of these namespaces."""
+    return [process for process in processes() if foreign_namespaces(process) & namespaces]
 
 
 @contextlib.contextmanager
-def started(folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """Yields what ``make cluster NODES=1`` runs."""
+def start_cluster(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """Yields the program that ``make cluster NODES=1`` runs."""
     process = subprocess.Popen(
-        # It ends with this test run: a session of its own does not, by itself.
+        # A process in its own session does not end with this test run, so setpriv ends it.
         ["setpriv", "--pdeathsig=TERM", sys.executable, "-m", "testbed.nodes", "--nodes=1"],
         cwd=REPOSITORY,
         env={**os.environ, "TMPDIR": str(folder)},
@@ -59,7 +59,7 @@ def started(folder: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 class Keeper(NamedTuple):
-    """A keeper, the first process that it holds, and what it removes."""
+    """A keeper, its first process in the namespaces, and the folder and control groups that it removes."""
 
     pid: int
     first: int
@@ -67,9 +67,9 @@ class Keeper(NamedTuple):
     groups: str
 
 
-def keeper_among(family: list[int]) -> Keeper:
+def find_keeper(family: list[int]) -> Keeper:
     for process in family:
-        words = about(process, "cmdline").split("\0")
+        words = read_proc(process, "cmdline").split("\0")
         if str(KEEPER) in words and "init" not in words:
             folder, groups = words[words.index(str(KEEPER)) + 1 :][:2]
             (first,) = children(process)
@@ -78,81 +78,86 @@ def keeper_among(family: list[int]) -> Keeper:
 
 
 class Plane(NamedTuple):
-    """A running plane with a container: its credentials, its processes and the namespaces they are in."""
+    """A running plane with a container: its kubeconfig, its processes, its keeper and its namespaces."""
 
     credentials: Path
     starter: subprocess.Popen[str]
     family: list[int]
     keeper: Keeper
-    inside: set[str]
+    namespaces_of_plane: set[str]
 
-    def wait_ended(self) -> None:
-        """Waits until none of its processes is left."""
+    def wait_for_end(self) -> None:
+        """Waits until all processes of the plane have ended."""
         self.starter.wait(PATIENCE)
-        until(lambda: not within(self.inside) and not any(map(alive, self.family)), "all of it to end")
+        until(
+            lambda: not processes_in(self.namespaces_of_plane) and not any(map(is_running, self.family)),
+            "all processes of the plane to end",
+        )
 
 
 @pytest.fixture
 def plane(tools: Path, node_tools: Path, tmp_path: Path) -> Iterator[Plane]:
-    """A plane with one node, and processes, mounts, interfaces and control groups of a container."""
+    """A plane with one node and a container, so that it has mounts, interfaces and control groups."""
     assert node_tools.is_dir()
-    with started(tmp_path) as starter:
+    with start_cluster(tmp_path) as starter:
         text = starter.stdout
         assert text is not None
         config = next(line.partition("=")[2].strip() for line in text if "export KUBECONFIG=" in line)
         kubectl = Kubectl(tools / "kubectl", Path(config), "default")
         kubectl.create(POD)
         kubectl.wait_for(lambda obj: obj["status"]["phase"] == "Running", "pod", "runs", timeout=PATIENCE)
-        family = offspring(starter.pid)
-        held = keeper_among(family)
-        inside = set().union(*(spaces(process) for process in offspring(held.first)))
-        assert len(within(inside)) > 10
-        assert list(CGROUPS.glob(f"*/{held.groups}/*/kubepods"))
-        assert held.folder.is_dir()
-        yield Plane(Path(config), starter, family, held, inside)
+        family = process_tree(starter.pid)
+        keeper = find_keeper(family)
+        namespaces_of_plane = set().union(
+            *(foreign_namespaces(process) for process in process_tree(keeper.first))
+        )
+        assert len(processes_in(namespaces_of_plane)) > 10
+        assert list(CGROUPS.glob(f"*/{keeper.groups}/*/kubepods"))
+        assert keeper.folder.is_dir()
+        yield Plane(Path(config), starter, family, keeper, namespaces_of_plane)
 
 
-def left(keeper: Keeper) -> list[Path]:
-    """Returns what there is of what a keeper removes."""
+def remains_of(keeper: Keeper) -> list[Path]:
+    """Returns the folder and the control groups of a keeper that still exist."""
     return [path for path in (keeper.folder, *CGROUPS.glob(f"*/{keeper.groups}")) if path.exists()]
 
 
 @pytest.fixture
 def machine() -> tuple[list[str], list[str]]:
-    """Mounts and interfaces before a test."""
+    """The mounts and interfaces of this machine before a test."""
     return mounts(), interfaces()
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGKILL], ids=["stopped", "killed"])
-def test_nothing_is_left_of_a_plane(
+def test_a_plane_leaves_nothing_when_it_is_stopped_or_killed(
     sign: signal.Signals, machine: tuple[list[str], list[str]], plane: Plane
 ) -> None:
     plane.starter.send_signal(sign)
-    plane.wait_ended()
+    plane.wait_for_end()
     assert (mounts(), interfaces()) == machine
-    assert left(plane.keeper) == []
+    assert remains_of(plane.keeper) == []
     assert plane.credentials.exists() == (sign == signal.SIGKILL)
     with Namespaces():
         assert not plane.credentials.exists()
 
 
-def test_what_a_killed_keeper_leaves_is_gone_when_the_next_plane_starts(
+def test_the_next_plane_removes_the_remains_of_a_killed_keeper(
     machine: tuple[list[str], list[str]], plane: Plane
 ) -> None:
-    # As when a whole container is killed: no process is left that could remove anything.
+    # If a whole container is killed, no process is left that could clean up.
     os.kill(plane.keeper.pid, signal.SIGKILL)
     plane.starter.kill()
-    plane.wait_ended()
+    plane.wait_for_end()
     assert (mounts(), interfaces()) == machine
-    assert len(left(plane.keeper)) > 1
+    assert len(remains_of(plane.keeper)) > 1
     with Namespaces():
-        assert left(plane.keeper) == []
+        assert remains_of(plane.keeper) == []
         assert not plane.credentials.exists()
 
 
-def test_what_a_living_keeper_holds_stays_when_the_next_plane_starts(node_tools: Path) -> None:
+def test_the_next_plane_keeps_the_folder_and_control_groups_of_a_running_keeper(node_tools: Path) -> None:
     assert node_tools.is_dir()
     with Namespaces() as first, Namespaces() as second:
-        for each in (first, second):
-            assert each.folder.is_dir()
-            assert [*CGROUPS.glob(f"*/{each.cgroup}")]
+        for namespaces in (first, second):
+            assert namespaces.folder.is_dir()
+            assert [*CGROUPS.glob(f"*/{namespaces.cgroup}")]

@@ -1,4 +1,4 @@
-"""Nodes and pods as JSON in the fake API server, and mirrors that show what is stored there."""
+"""Helpers that store nodes and pods in the fake API server, and copies of the stored objects for a pass."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -21,36 +21,36 @@ from tests.kube.fake import Clock, FakeApi
 INDEX = "training.kubeflow.org/replica-index"
 
 
-class View:
-    """What a mirror shows (`kube.watch.Mirror`): what is stored, or what was, where it is ``behind``."""
+class FakeMirror:
+    """A fake `kube.watch.Mirror`: it has the stored objects, or older ones after `fall_behind`."""
 
     def __init__(self, api: FakeApi, kind: str, project: Callable[[Object], Any]) -> None:
         self._api, self._kind, self._project = api, kind, project
-        self._kept: dict[tuple[str, str], Any] | None = None
+        self._old_items: dict[tuple[str, str], Any] | None = None
         self.stale_reason = ""
         self.listed = True
 
     def check(self) -> None:
-        """Nothing: no one's thread can end here."""
+        """Does nothing: a fake mirror has no thread that can end."""
 
     def wait(self, seconds: float) -> bool:
-        """Returns whether it has listed."""
+        """Returns whether the first list is complete."""
         assert seconds == 0
         return self.listed
 
     def items(self) -> dict[tuple[str, str], Any]:
-        """Returns what it shows."""
-        return dict(self._now() if self._kept is None else self._kept)
+        """Returns the objects by namespace and name."""
+        return dict(self._present_items() if self._old_items is None else self._old_items)
 
     def fall_behind(self) -> None:
-        """Shows from now on what is there now."""
-        self._kept = self._now()
+        """Keeps the present objects, so that later changes are not visible."""
+        self._old_items = self._present_items()
 
     def catch_up(self) -> None:
-        """Shows what is there."""
-        self._kept = None
+        """Makes all changes visible again."""
+        self._old_items = None
 
-    def _now(self) -> dict[tuple[str, str], Any]:
+    def _present_items(self) -> dict[tuple[str, str], Any]:
         items = {}
         for path, raw in self._api.objects.items():
             if f"/{self._kind}/" in path and (item := self._project(raw)) is not None:
@@ -59,14 +59,19 @@ class View:
         return items
 
 
-def views(api: FakeApi) -> tuple[Any, Any, Any, tuple[Any, ...]]:
-    """Returns those of nodes, of pods, of workers that have ended, and of claims."""
-    claims = tuple(View(api, path.rpartition("/")[2], read) for path, read in READERS.items())
-    return View(api, "nodes", read_node), View(api, "pods", read_pod), View(api, "pods", read_ended), claims
+def fake_mirrors(api: FakeApi) -> tuple[Any, Any, Any, tuple[Any, ...]]:
+    """Returns the fake mirrors of nodes, pods, ended workers, and the objects for device claims."""
+    claims = tuple(FakeMirror(api, path.rpartition("/")[2], read) for path, read in READERS.items())
+    return (
+        FakeMirror(api, "nodes", read_node),
+        FakeMirror(api, "pods", read_pod),
+        FakeMirror(api, "pods", read_ended),
+        claims,
+    )
 
 
 def store_nodes(api: FakeApi, ultraservers: int) -> None:
-    """Ready nodes, as `tests.placement.world.servers`."""
+    """Stores Ready nodes with the names and labels of `tests.placement.world.servers`."""
     for server in range(1, ultraservers + 1):
         for position in range(4):
             name = f"n{server}-{position}"
@@ -89,7 +94,7 @@ def store_nodes(api: FakeApi, ultraservers: int) -> None:
 
 
 def worker(name: str, index: int, workers: int, namespace: str = "team") -> Object:
-    """Returns a worker of a job of node config 4, as the operator makes it."""
+    """Returns a gated worker of a job with node config 4, as its operator creates it."""
     return {
         "metadata": {
             "namespace": namespace,
@@ -111,7 +116,7 @@ def worker(name: str, index: int, workers: int, namespace: str = "team") -> Obje
 
 
 def launcher(name: str, namespace: str = "team") -> Object:
-    """Its launcher."""
+    """Returns the gated launcher of a job."""
     pod = worker(name, 0, 1, namespace)
     pod["metadata"] |= {"name": f"{name}-launcher", "uid": f"{namespace}/{name}/launcher", "annotations": {}}
     pod["spec"] = {"schedulingGates": [{"name": GATE}], "containers": [{}]}
@@ -119,7 +124,7 @@ def launcher(name: str, namespace: str = "team") -> Object:
 
 
 def store_job(api: FakeApi, name: str, workers: int, namespace: str = "team") -> None:
-    """A job whose pods wait."""
+    """Stores the gated workers and the gated launcher of a job."""
     for pod in [
         *(worker(name, index, workers, namespace) for index in range(workers)),
         launcher(name, namespace),
@@ -128,19 +133,19 @@ def store_job(api: FakeApi, name: str, workers: int, namespace: str = "team") ->
 
 
 def path_of(pod: Object) -> str:
-    """Returns where a pod is."""
+    """Returns the path of a pod in the API."""
     return f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
 
 
 def pods(api: FakeApi, name: str = "") -> Iterator[Object]:
-    """Yields the pods that are stored."""
+    """Yields the stored pods whose names begin with the given text."""
     for path, raw in sorted(api.objects.items()):
         if f"/pods/{name}" in path:
             yield raw
 
 
 def stored_events(api: FakeApi) -> list[tuple[str, str, str]]:
-    """Returns the Events that are stored: pod, reason, message."""
+    """Returns the pod, the reason and the message of each stored Event."""
     return [
         (raw["involvedObject"]["name"], raw["reason"], raw["message"])
         for raw in api.objects.values()
@@ -149,26 +154,26 @@ def stored_events(api: FakeApi) -> list[tuple[str, str, str]]:
 
 
 class Program:
-    """A program with its API server, clock and mirrors."""
+    """A placement program with a fake API server, a fake clock and fake mirrors."""
 
     def __init__(self, api: FakeApi, **changes: Any) -> None:
         self.api, self.clock, self.metrics = api, Clock(), Metrics()
-        self.nodes, self.pods, self.ended, self.claims = views(api)
+        self.nodes, self.pods, self.ended, self.claims = fake_mirrors(api)
         self.run = PassRunner(
             *(api, (self.nodes, self.pods, self.ended, *self.claims), Tuning(), watch_units(None).refresh),
             *(Reporter(api, "one"), self.metrics, self.clock),
             **changes,
         )
 
-    def figure(self, name: str) -> float:
-        """Returns a figure of its metrics."""
+    def metric_value(self, name: str) -> float:
+        """Returns the value of a metric without labels."""
         value = self.metrics.registry.get_sample_value(name)
         assert value is not None, generate_latest(self.metrics.registry).decode()
         return value
 
 
-def state(api: FakeApi, name: str = "") -> dict[str, tuple[str | None, int]]:
-    """Returns pin and number of gates of every pod."""
+def pins_and_gates(api: FakeApi, name: str = "") -> dict[str, tuple[str | None, int]]:
+    """Returns the UltraServer in the node selector and the number of gates of each pod, by name."""
     return {
         pod["metadata"]["name"]: (
             pod["spec"].get("nodeSelector", {}).get(SERVER_4),

@@ -1,4 +1,4 @@
-"""Required anti-affinity: a unit counts as kube-scheduler will see it, with any users' Pods there."""
+"""Tests that no job is admitted to a unit that required anti-affinity of a Pod or of the job forbids."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,32 +21,32 @@ from tests.placement.stored import worker
 from tests.placement.world import (
     MINUTE,
     NOW,
-    admitted,
-    bound,
+    bind_pods,
     decide,
-    deleted,
-    foreign,
+    deleted_pods,
+    fault_text,
+    foreign_pod,
     job,
-    on,
-    pinned,
-    placed,
-    problem,
+    pin_pod,
+    placed_jobs,
+    select_nodes,
     servers,
-    waiting,
+    ungate_pod,
+    waiting_reasons,
 )
 
 ROLE = TRAINING + "job-role"
-EVERYBODY: dict[str, Any] = {"labelSelector": {}, "namespaceSelector": {}, "topologyKey": SERVER_4}
-TWO = servers(2)
+ALL_PODS_TERM: dict[str, Any] = {"labelSelector": {}, "namespaceSelector": {}, "topologyKey": SERVER_4}
+TWO_SERVERS = servers(2)
 
 
-def terms(*said: dict[str, Any]) -> tuple[Apart, ...]:
-    required = {"requiredDuringSchedulingIgnoredDuringExecution": list(said)}
+def anti_affinity(*raw_terms: dict[str, Any]) -> tuple[Apart, ...]:
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": list(raw_terms)}
     return read_apart({"affinity": {"podAntiAffinity": required}})
 
 
-def of_webhook(name: str, key: str = SERVER_4) -> dict[str, Any]:
-    """Returns the term by which an MPIJob's workers keep others off, as earlier releases wrote it."""
+def old_webhook_term(name: str, key: str = SERVER_4) -> dict[str, Any]:
+    """Returns the term with which earlier releases kept workers of other MPIJobs off a job's units."""
     selector = {
         "matchLabels": {ROLE: "worker"},
         "matchExpressions": [{"key": JOB, "operator": "NotIn", "values": [name]}],
@@ -54,153 +54,176 @@ def of_webhook(name: str, key: str = SERVER_4) -> dict[str, Any]:
     return {"labelSelector": selector, "namespaceSelector": {}, "topologyKey": key}
 
 
-def sitting(name: str, on: str, *said: dict[str, Any], **changes: Any) -> Pod:
-    return foreign(name, on, neuron=False, apart=terms(*said), **changes)
+def pod_with_terms(name: str, node_name: str, *raw_terms: dict[str, Any], **changes: Any) -> Pod:
+    """Returns a pod without devices and without a job on a node, with anti-affinity terms."""
+    return foreign_pod(name, node_name, neuron=False, apart=anti_affinity(*raw_terms), **changes)
 
 
-def workers(name: str, count: int, *said: dict[str, Any]) -> list[Pod]:
-    """Returns a job of an MPI operator's."""
+def mpi_workers(name: str, count: int, *raw_terms: dict[str, Any]) -> list[Pod]:
+    """Returns the workers of a job with the labels that the MPI operator sets."""
     labels = {JOB: f"team.{name}", ROLE: "worker"}
-    return [replace(pod, labels=labels, apart=terms(*said)) for pod in job(name, count)]
+    return [replace(pod, labels=labels, apart=anti_affinity(*raw_terms)) for pod in job(name, count)]
 
 
-def where(*pods: Pod | list[Pod], nodes: Mapping[str, Any] = TWO) -> dict[str, str]:
-    flat = [each for one in pods for each in (one if isinstance(one, list) else [one])]
-    decision = decide(Topology(nodes.values()), flat, NOW)
+def place_jobs(*pods: Pod | list[Pod], nodes: Mapping[str, Any] = TWO_SERVERS) -> dict[str, str]:
+    """Returns the units of the jobs that a decision about the pods admits."""
+    all_pods = [pod for item in pods for pod in (item if isinstance(item, list) else [item])]
+    decision = decide(Topology(nodes.values()), all_pods, NOW)
     assert not decision.errors
-    return placed(decision)
+    return placed_jobs(decision)
 
 
 @pytest.mark.parametrize(
-    ("term", "count", "to"),
+    ("term", "count", "units"),
     [
-        (EVERYBODY, 4, "us-02"),
-        (EVERYBODY | {"topologyKey": SERVER_2}, 2, "us-01-b"),
-        (EVERYBODY | {"topologyKey": HOSTNAME}, 1, "n1-1"),
-        (EVERYBODY | {"topologyKey": "example.com/rack"}, 4, "us-01"),  # the node has no such label
-        (of_webhook("evil.evil"), 4, "us-02"),
-        (of_webhook("team.a"), 4, "us-01"),
-        (EVERYBODY | {"labelSelector": None}, 4, "us-01"),  # selects nothing
-        (EVERYBODY | {"namespaceSelector": None}, 4, "us-01"),  # its own namespace
-        (EVERYBODY | {"namespaceSelector": None, "namespaces": ["team"]}, 4, "us-02"),
-        (EVERYBODY | {"namespaces": ["none"]}, 4, "us-02"),
+        (ALL_PODS_TERM, 4, "us-02"),
+        (ALL_PODS_TERM | {"topologyKey": SERVER_2}, 2, "us-01-b"),
+        (ALL_PODS_TERM | {"topologyKey": HOSTNAME}, 1, "n1-1"),
+        (ALL_PODS_TERM | {"topologyKey": "example.com/rack"}, 4, "us-01"),  # the node has no such label
+        (old_webhook_term("evil.evil"), 4, "us-02"),
+        (old_webhook_term("team.a"), 4, "us-01"),
+        (ALL_PODS_TERM | {"labelSelector": None}, 4, "us-01"),  # selects nothing
+        (ALL_PODS_TERM | {"namespaceSelector": None}, 4, "us-01"),  # selects only its own namespace
+        (ALL_PODS_TERM | {"namespaceSelector": None, "namespaces": ["team"]}, 4, "us-02"),
+        (ALL_PODS_TERM | {"namespaces": ["none"]}, 4, "us-02"),
         (
-            EVERYBODY | {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "x"}}},
+            ALL_PODS_TERM | {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "x"}}},
             4,
             "us-01",
         ),
-        # What a namespace's other labels are is not known: the job goes where it is sure to be bound.
-        (EVERYBODY | {"namespaceSelector": {"matchLabels": {"team": "x"}}}, 4, "us-02"),
+        # Other labels of a namespace are unknown, so the term may select the job.
+        (ALL_PODS_TERM | {"namespaceSelector": {"matchLabels": {"team": "x"}}}, 4, "us-02"),
     ],
 )
-def test_a_unit_that_a_pod_without_devices_keeps_others_off_is_none_for_them(
-    term: dict[str, Any], count: int, to: str
+def test_a_pod_without_devices_keeps_the_jobs_that_its_term_selects_off_its_unit(
+    term: dict[str, Any], count: int, units: str
 ) -> None:
-    assert where(sitting("sleep", "n1-0", term), workers("a", count)) == {"a": to}
+    assert place_jobs(pod_with_terms("sleep", "n1-0", term), mpi_workers("a", count)) == {"a": units}
 
 
-def test_a_wider_key_than_the_units_counts() -> None:
+def test_a_term_with_a_topology_key_wider_than_a_unit_is_used() -> None:
     nodes = {
         name: replace(server, labels={**server.labels, "zone": "a" if name < "n2" else "b"})
         for name, server in servers(3).items()
     }
-    pod = sitting("sleep", "n2-0", EVERYBODY | {"topologyKey": "zone"})
-    assert where(pod, workers("a", 4), workers("b", 4), nodes=nodes) == {"a": "us-01"}
+    pod = pod_with_terms("sleep", "n2-0", ALL_PODS_TERM | {"topologyKey": "zone"})
+    assert place_jobs(pod, mpi_workers("a", 4), mpi_workers("b", 4), nodes=nodes) == {"a": "us-01"}
 
 
-def test_if_all_units_are_held_the_job_waits_with_the_holders() -> None:
+def test_a_job_that_is_kept_off_all_units_waits_and_the_reason_names_the_pods() -> None:
     decision = decide(
-        Topology(TWO.values()),
-        [sitting("s1", "n1-0", EVERYBODY), sitting("s2", "n2-3", EVERYBODY), *workers("a", 4)],
+        Topology(TWO_SERVERS.values()),
+        [
+            pod_with_terms("s1", "n1-0", ALL_PODS_TERM),
+            pod_with_terms("s2", "n2-3", ALL_PODS_TERM),
+            *mpi_workers("a", 4),
+        ],
         NOW,
     )
     assert not decision.admissions
-    assert "us-01: kept off by anti-affinity with other/s1" in waiting(decision)["a"]
+    assert "us-01: kept off by anti-affinity with other/s1" in waiting_reasons(decision)["a"]
 
 
-def test_a_workers_own_term_keeps_it_off_pods_that_pass_for_workers() -> None:
-    """Such as those of a job that asks for no devices: an operator labels them like any other's."""
-    idle = replace(sitting("idle-worker-0", "n1-2"), labels={ROLE: "worker"})
-    assert where(idle, workers("a", 4, of_webhook("team.a"))) == {"a": "us-02"}
-    assert where(replace(idle, labels={ROLE: "launcher"}), workers("a", 4, of_webhook("team.a"))) == {
-        "a": "us-01"
-    }
+def test_a_workers_own_term_keeps_it_off_pods_with_the_labels_of_workers() -> None:
+    """The operator also sets these labels on pods of a job that requests no devices."""
+    idle = replace(pod_with_terms("idle-worker-0", "n1-2"), labels={ROLE: "worker"})
+    assert place_jobs(idle, mpi_workers("a", 4, old_webhook_term("team.a"))) == {"a": "us-02"}
+    assert place_jobs(
+        replace(idle, labels={ROLE: "launcher"}), mpi_workers("a", 4, old_webhook_term("team.a"))
+    ) == {"a": "us-01"}
 
 
 @pytest.mark.parametrize(
-    ("labels", "selector", "to"),
+    ("labels", "selector", "units"),
     [
         ({"app": "x"}, {"matchLabels": {"app": "x"}}, "us-02"),
         ({"app": "x"}, {"matchLabels": {"app": "y"}}, "us-01"),
         ({}, {"matchExpressions": [{"key": "app", "operator": "DoesNotExist"}]}, "us-02"),
         ({}, {}, "us-02"),
-        # So many that they are not kept, so that it may have any.
+        # Too many labels are not stored, so the pod may have any label, except labels of the table.
         ({f"l{at}": "x" for at in range(MOST_LABELS + 1)}, {"matchLabels": {"app": "x"}}, "us-02"),
         ({f"l{at}": "x" for at in range(MOST_LABELS + 1)}, {"matchLabels": {ROLE: "worker"}}, "us-01"),
     ],
 )
-def test_a_jobs_own_term_counts_for_any_label_of_others(
-    labels: dict[str, str], selector: dict[str, Any], to: str
+def test_a_jobs_own_term_is_compared_with_all_labels_of_other_pods(
+    labels: dict[str, str], selector: dict[str, Any], units: str
 ) -> None:
     metadata = {"name": "p", "namespace": "other", "uid": "p", "labels": labels}
-    there = read_pod({"metadata": metadata, "spec": {"nodeName": "n1-2"}})
-    assert there
-    own = {"labelSelector": selector, "namespaces": ["other"], "topologyKey": SERVER_4}
-    assert where(there, workers("a", 4, own)) == {"a": to}
+    other_pod = read_pod({"metadata": metadata, "spec": {"nodeName": "n1-2"}})
+    assert other_pod
+    own_term = {"labelSelector": selector, "namespaces": ["other"], "topologyKey": SERVER_4}
+    assert place_jobs(other_pod, mpi_workers("a", 4, own_term)) == {"a": units}
 
 
-def test_a_jobs_own_term_counts_against_workers_that_have_other_units_to_themselves() -> None:
-    nodes = {name: replace(each, labels={**each.labels, "zone": "a"}) for name, each in TWO.items()}
-    beside = [replace(pod, labels={"app": "x"}) for pod in job("b", 4)]
-    there = bound(beside, on(nodes, *(f"n1-{at}" for at in range(4))), started=True)
-    own = {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "zone"}
-    assert where(there, workers("a", 4, own), nodes=nodes) == {}
+def test_a_jobs_own_term_is_compared_with_workers_on_other_units() -> None:
+    nodes = {name: replace(node, labels={**node.labels, "zone": "a"}) for name, node in TWO_SERVERS.items()}
+    other_job = [replace(pod, labels={"app": "x"}) for pod in job("b", 4)]
+    running_pods = bind_pods(other_job, select_nodes(nodes, *(f"n1-{at}" for at in range(4))), started=True)
+    own_term = {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "zone"}
+    assert place_jobs(running_pods, mpi_workers("a", 4, own_term), nodes=nodes) == {}
 
 
-def test_where_a_jobs_own_terms_are_too_many_to_compare_it_goes_nowhere(
+def test_a_job_whose_own_terms_need_too_many_comparisons_is_not_admitted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(repel, "MOST_COMPARED", 3)
-    own = {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": SERVER_4}
-    others = [replace(sitting(f"s{at}", "n1-0"), labels={"app": "y"}) for at in range(5)]
-    assert where(others, workers("a", 8, own)) == {}
+    own_term = {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": SERVER_4}
+    other_pods = [replace(pod_with_terms(f"s{at}", "n1-0"), labels={"app": "y"}) for at in range(5)]
+    assert place_jobs(other_pods, mpi_workers("a", 8, own_term)) == {}
 
 
-def test_a_worker_that_comes_back_waits_while_its_place_is_closed() -> None:
-    pods = workers("a", 4)
-    running = bound(pods[:3], on(TWO, "n1-0", "n1-1", "n1-2"), started=True)
-    decision = decide(Topology(TWO.values()), [*running, pods[3], sitting("s", "n1-1", EVERYBODY)], NOW)
-    assert not decision.admissions
-    assert "by anti-affinity with other/s" in waiting(decision)["a"]
-
-
-def test_terms_of_running_jobs_cost_their_neighbours_nothing() -> None:
-    running = bound(workers("b", 2, of_webhook("team.b", SERVER_2)), on(TWO, "n1-0", "n1-1"), started=True)
-    assert where(running, workers("a", 2, of_webhook("team.a", SERVER_2))) == {"a": "us-01-b"}
-
-
-def test_a_worker_that_is_being_deleted_keeps_others_off_as_long_as_it_has_its_node() -> None:
-    """It holds its node only, and the scheduler looks at its terms until it is gone."""
-    (leaves, *_) = bound(workers("b", 4, of_webhook("team.b")), on(TWO, *(f"n1-{at}" for at in range(4))))
-    leaves = replace(leaves, deleting=True)
-    assert where(leaves, workers("a", 2)) == {"a": "us-02-a"}
-
-
-def test_nothing_is_reserved_where_a_pod_of_no_job_keeps_all_off() -> None:
-    busy = bound(workers("b", 4), on(TWO, *(f"n2-{place}" for place in range(4))), started=True)
-    old = [replace(pod, created=pod.created.replace(year=2025)) for pod in workers("a", 12)]
+def test_a_recreated_worker_waits_while_anti_affinity_keeps_it_off_its_unit() -> None:
+    pods = mpi_workers("a", 4)
+    running_pods = bind_pods(pods[:3], select_nodes(TWO_SERVERS, "n1-0", "n1-1", "n1-2"), started=True)
     decision = decide(
-        Topology(servers(3).values()), [*busy, sitting("s", "n1-0", EVERYBODY), *old, *workers("c", 4)], NOW
+        Topology(TWO_SERVERS.values()),
+        [*running_pods, pods[3], pod_with_terms("s", "n1-1", ALL_PODS_TERM)],
+        NOW,
     )
-    assert placed(decision) == {"c": "us-03"}
+    assert not decision.admissions
+    assert "by anti-affinity with other/s" in waiting_reasons(decision)["a"]
+
+
+def test_terms_of_running_jobs_keep_no_job_off_other_units() -> None:
+    running_pods = bind_pods(
+        mpi_workers("b", 2, old_webhook_term("team.b", SERVER_2)),
+        select_nodes(TWO_SERVERS, "n1-0", "n1-1"),
+        started=True,
+    )
+    assert place_jobs(running_pods, mpi_workers("a", 2, old_webhook_term("team.a", SERVER_2))) == {
+        "a": "us-01-b"
+    }
+
+
+def test_the_terms_of_a_worker_that_is_being_deleted_keep_jobs_off_its_unit() -> None:
+    """The pod holds only its node, but kube-scheduler uses its terms until it is gone."""
+    (deleting_worker, *_) = bind_pods(
+        mpi_workers("b", 4, old_webhook_term("team.b")),
+        select_nodes(TWO_SERVERS, *(f"n1-{at}" for at in range(4))),
+    )
+    deleting_worker = replace(deleting_worker, deleting=True)
+    assert place_jobs(deleting_worker, mpi_workers("a", 2)) == {"a": "us-02-a"}
+
+
+def test_a_unit_that_a_pod_without_a_job_keeps_all_jobs_off_is_not_reserved() -> None:
+    running_pods = bind_pods(
+        mpi_workers("b", 4), select_nodes(TWO_SERVERS, *(f"n2-{place}" for place in range(4))), started=True
+    )
+    old_pods = [replace(pod, created=pod.created.replace(year=2025)) for pod in mpi_workers("a", 12)]
+    decision = decide(
+        Topology(servers(3).values()),
+        [*running_pods, pod_with_terms("s", "n1-0", ALL_PODS_TERM), *old_pods, *mpi_workers("c", 4)],
+        NOW,
+    )
+    assert placed_jobs(decision) == {"c": "us-03"}
     assert not decision.cluster.reservations
 
 
 # ---- Cost --------------------------------------------------------------------------------------------------
 
 
-def of_application(number: int, **reach: Any) -> list[dict[str, Any]]:
-    """Returns as many terms as the guard accepts, unlike those of another number."""
+def application_terms(number: int, **namespace_fields: Any) -> list[dict[str, Any]]:
+    """Returns the maximum number of terms that the guard accepts. Each ``number`` gives different terms."""
     return [
         {
             "labelSelector": {
@@ -208,88 +231,110 @@ def of_application(number: int, **reach: Any) -> list[dict[str, Any]]:
             },
             "topologyKey": SERVER_4,
         }
-        | reach
+        | namespace_fields
         for at in range(MOST_APART)
     ]
 
 
-def compared(*pods: Pod | list[Pod]) -> int:
-    """Returns how many pods are compared with terms until jobs are placed, which these do not hinder."""
-    with mock.patch.object(repel, "selects", side_effect=selects) as requests:
-        assert where(*pods, workers("a", 4), workers("b", 4)).keys() == {"a", "b"}
-    return requests.call_count
+def count_comparisons(*pods: Pod | list[Pod]) -> int:
+    """Returns how often a term is compared with a pod in a decision that admits two jobs."""
+    with mock.patch.object(repel, "selects", side_effect=selects) as calls:
+        assert place_jobs(*pods, mpi_workers("a", 4), mpi_workers("b", 4)).keys() == {"a", "b"}
+    return calls.call_count
 
 
-def test_terms_about_their_own_namespace_cost_others_nothing() -> None:
-    """Ten thousand Pods without devices may have sixteen each; a decision took 40 s with eight thousand."""
-    assert compared([sitting(f"s{at}", "n1-0", *of_application(at)) for at in range(50)]) == 0
+def test_terms_about_their_own_namespace_need_no_comparisons_for_other_namespaces() -> None:
+    """Ten thousand Pods may have sixteen terms each. With eight thousand, a decision once took 40 s."""
+    assert (
+        count_comparisons([pod_with_terms(f"s{at}", "n1-0", *application_terms(at)) for at in range(50)]) == 0
+    )
 
 
-@pytest.mark.parametrize("bound", ["MOST_TERMS", "MOST_COMPARED"])
-def test_terms_about_all_namespaces_cost_no_more_than_is_looked_at(
-    bound: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("limit", ["MOST_TERMS", "MOST_COMPARED"])
+def test_comparisons_with_terms_about_all_namespaces_are_limited(
+    limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pods = [sitting(f"s{at}", "n1-0", *of_application(at, namespaceSelector={})) for at in range(10)]
-    assert compared(pods) == 4 * 10 * MOST_APART
-    monkeypatch.setattr(repel, bound, 20)
-    assert compared(pods) == {"MOST_TERMS": 2 * 4 * 20, "MOST_COMPARED": 20}[bound]
+    pods = [
+        pod_with_terms(f"s{at}", "n1-0", *application_terms(at, namespaceSelector={})) for at in range(10)
+    ]
+    assert count_comparisons(pods) == 4 * 10 * MOST_APART
+    monkeypatch.setattr(repel, limit, 20)
+    assert count_comparisons(pods) == {"MOST_TERMS": 2 * 4 * 20, "MOST_COMPARED": 20}[limit]
 
 
-def test_any_number_of_terms_about_one_label_is_looked_up() -> None:
-    """Thirteen Pods with sixteen each hid a fourteenth's from us, and not from the scheduler."""
-    many = [
+def test_all_terms_that_select_by_one_label_are_found() -> None:
+    """The terms of thirteen Pods must not hide a term of another Pod, which kube-scheduler uses."""
+    filler_terms = [
         {"labelSelector": {"matchLabels": {"app": str(at)}}, "namespaceSelector": {}, "topologyKey": SERVER_4}
         for at in range(13 * MOST_APART)
     ]
-    fillers = [sitting(f"s{at}", "n1-0", *many[16 * at : 16 * at + 16]) for at in range(13)]
-    assert compared(fillers) == 0
+    fillers = [pod_with_terms(f"s{at}", "n1-0", *filler_terms[16 * at : 16 * at + 16]) for at in range(13)]
+    assert count_comparisons(fillers) == 0
     for selector in ({"matchLabels": {ROLE: "worker"}}, {}):
-        for reach in ({"namespaceSelector": {}}, {"namespaces": ["team"]}):
-            real = {"labelSelector": selector, "topologyKey": SERVER_4} | reach
-            assert where(*fillers, sitting("real", "n1-1", real), workers("a", 4)) == {"a": "us-02"}
-    # Those about their own namespace hide none that reach others.
-    own = [sitting(f"s{at}", "n1-0", *of_application(at)) for at in range(13)]
-    real = of_webhook("none") | {"topologyKey": SERVER_4}
-    assert where(own, sitting("real", "n1-1", real), workers("a", 4)) == {"a": "us-02"}
+        for namespace_fields in ({"namespaceSelector": {}}, {"namespaces": ["team"]}):
+            term = {"labelSelector": selector, "topologyKey": SERVER_4} | namespace_fields
+            assert place_jobs(*fillers, pod_with_terms("real", "n1-1", term), mpi_workers("a", 4)) == {
+                "a": "us-02"
+            }
+    # Terms about their own namespace do not hide a term about all namespaces.
+    own_namespace_pods = [pod_with_terms(f"s{at}", "n1-0", *application_terms(at)) for at in range(13)]
+    term = old_webhook_term("none") | {"topologyKey": SERVER_4}
+    assert place_jobs(own_namespace_pods, pod_with_terms("real", "n1-1", term), mpi_workers("a", 4)) == {
+        "a": "us-02"
+    }
 
 
-HIDING = [sitting(f"s{at}", "n1-0", *of_application(at, namespaceSelector={})) for at in range(13)]
+PODS_WITH_MANY_TERMS = [
+    pod_with_terms(f"s{at}", "n1-0", *application_terms(at, namespaceSelector={})) for at in range(13)
+]
 
 
-def test_where_terms_are_too_many_to_look_at_a_unit_comes_last() -> None:
-    assert where(HIDING, workers("a", 4)) == {"a": "us-02"}
-    assert where(HIDING, workers("a", 8)) == {"a": "us-02 us-01"}
-    # For those that the terms may be about.
-    about = [sitting(f"s{at}", "n1-0", *of_application(at, namespaces=["team"])) for at in range(13)]
-    assert where(about, workers("a", 4)) == {"a": "us-02"}
-    assert where(about, job("b", 4, namespace="third")) == {"third/b": "us-01"}
+def test_a_unit_with_too_many_terms_to_examine_is_used_last() -> None:
+    assert place_jobs(PODS_WITH_MANY_TERMS, mpi_workers("a", 4)) == {"a": "us-02"}
+    assert place_jobs(PODS_WITH_MANY_TERMS, mpi_workers("a", 8)) == {"a": "us-02 us-01"}
+    # The unit is last only for jobs of the namespace that the terms name.
+    team_term_pods = [
+        pod_with_terms(f"s{at}", "n1-0", *application_terms(at, namespaces=["team"])) for at in range(13)
+    ]
+    assert place_jobs(team_term_pods, mpi_workers("a", 4)) == {"a": "us-02"}
+    assert place_jobs(team_term_pods, job("b", 4, namespace="third")) == {"third/b": "us-01"}
 
 
-def test_where_there_was_no_time_to_look_at_terms_a_unit_comes_last(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_unit_whose_terms_need_too_many_comparisons_is_used_last(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repel, "MOST_COMPARED", 20)
-    theirs = HIDING[:2]  # 32 terms, four workers: more than may be compared
-    assert where(theirs, workers("a", 4), workers("b", 4)) == {"a": "us-02", "b": "us-01"}
+    pods_with_terms = PODS_WITH_MANY_TERMS[:2]  # 32 terms and four workers need too many comparisons
+    assert place_jobs(pods_with_terms, mpi_workers("a", 4), mpi_workers("b", 4)) == {
+        "a": "us-02",
+        "b": "us-01",
+    }
 
 
-def test_a_failure_where_terms_are_too_many_costs_nothing_the_first_time() -> None:
-    """Who has such Pods would have others lose their age; or lose none for jobs that never start."""
-    vain = [admitted(pinned(pod, SERVER_4, "us-01")) for pod in workers("a", 4)]
+def test_the_first_failure_on_a_unit_with_too_many_terms_costs_a_job_no_age() -> None:
+    """Otherwise a user with many terms could make jobs of other namespaces lose their age."""
+    stuck_pods = [ungate_pod(pin_pod(pod, SERVER_4, "us-01")) for pod in mpi_workers("a", 4)]
     memory = Memory({("team", "team.a"): Unsettled(NOW - 2 * MINUTE, 0)})
-    for names, count, costs in (((), 0, []), (("n1-0", "n1-1", "n1-2", "n1-3"), 1, ["team"])):
-        before = replace(memory, doubtful_nodes=dict.fromkeys(names, NOW))
-        after = decide(Topology(TWO.values()), [*HIDING, *vain], NOW, memory=before)
-        assert len(deleted(after)) == 4
-        assert after.memory.failures["team", "team.a"] == Failure(count, NOW)
-        assert [*after.memory.failed_namespaces] == costs
-        assert "n1-0" in after.memory.doubtful_nodes
-        # A deletion that is tried again is not a second failure.
-        again = replace(after.memory, unsettled=memory.unsettled)
-        assert decide(Topology(TWO.values()), [*HIDING, *vain], NOW, memory=again).memory == again
-    # It keeps its age.
+    for names, count, failed_namespaces in (((), 0, []), (("n1-0", "n1-1", "n1-2", "n1-3"), 1, ["team"])):
+        memory_before = replace(memory, doubtful_nodes=dict.fromkeys(names, NOW))
+        first_decision = decide(
+            Topology(TWO_SERVERS.values()), [*PODS_WITH_MANY_TERMS, *stuck_pods], NOW, memory=memory_before
+        )
+        assert len(deleted_pods(first_decision)) == 4
+        assert first_decision.memory.failures["team", "team.a"] == Failure(count, NOW)
+        assert [*first_decision.memory.failed_namespaces] == failed_namespaces
+        assert "n1-0" in first_decision.memory.doubtful_nodes
+        # A repeated deletion is not a second failure.
+        retry_memory = replace(first_decision.memory, unsettled=memory.unsettled)
+        assert (
+            decide(
+                Topology(TWO_SERVERS.values()), [*PODS_WITH_MANY_TERMS, *stuck_pods], NOW, memory=retry_memory
+            ).memory
+            == retry_memory
+        )
+    # The job keeps its age.
     memory = Memory(failures={("team", "team.a"): Failure(0, NOW)})
-    older = [replace(pod, created=NOW - 2 * MINUTE) for pod in workers("a", 8)]
-    decision = decide(Topology(TWO.values()), [*older, *workers("b", 4)], NOW, memory=memory)
-    assert placed(decision) == {"a": "us-01 us-02"}
+    older_job = [replace(pod, created=NOW - 2 * MINUTE) for pod in mpi_workers("a", 8)]
+    decision = decide(Topology(TWO_SERVERS.values()), [*older_job, *mpi_workers("b", 4)], NOW, memory=memory)
+    assert placed_jobs(decision) == {"a": "us-01 us-02"}
 
 
 # ---- A job's own terms about itself ------------------------------------------------------------------------
@@ -297,175 +342,191 @@ def test_a_failure_where_terms_are_too_many_costs_nothing_the_first_time() -> No
 
 @pytest.mark.parametrize("key", [SERVER_4, SERVER_2, "topology.kubernetes.io/zone"])
 def test_a_job_whose_workers_keep_each_other_off_is_not_admitted(key: str) -> None:
-    """It never runs whole, and had a unit for two minutes again and again."""
-    own = {"labelSelector": {"matchLabels": {ROLE: "worker"}}, "topologyKey": key}
-    decision = decide(Topology(TWO.values()), workers("a", 4, own), NOW)
+    """Such a job can never start, but would hold a unit for two minutes again and again."""
+    own_term = {"labelSelector": {"matchLabels": {ROLE: "worker"}}, "topologyKey": key}
+    decision = decide(Topology(TWO_SERVERS.values()), mpi_workers("a", 4, own_term), NOW)
     assert not decision.admissions
-    assert f"anti-affinity on {key} selects these workers" in waiting(decision)["a"]
+    assert f"anti-affinity on {key} selects these workers" in waiting_reasons(decision)["a"]
 
 
-def test_terms_by_which_each_worker_has_a_node_or_each_block_a_unit_are_none_of_these() -> None:
-    alone = {"labelSelector": {"matchLabels": {ROLE: "worker"}}, "topologyKey": HOSTNAME}
-    pods = workers("a", 8, alone)
-    for block, index in ((0, 1), (1, 0)):
-        apart = {"matchLabels": {BLOCK: str(index)}}
-        term = terms({"labelSelector": apart, "topologyKey": SERVER_4})
+def test_terms_that_give_each_worker_a_node_or_each_block_a_unit_are_permitted() -> None:
+    one_per_node = {"labelSelector": {"matchLabels": {ROLE: "worker"}}, "topologyKey": HOSTNAME}
+    pods = mpi_workers("a", 8, one_per_node)
+    for block, other_block in ((0, 1), (1, 0)):
+        selector = {"matchLabels": {BLOCK: str(other_block)}}
+        term = anti_affinity({"labelSelector": selector, "topologyKey": SERVER_4})
         pods[4 * block : 4 * block + 4] = [
             replace(pod, apart=pod.apart + term, labels={**pod.labels, BLOCK: str(block)})
             for pod in pods[4 * block : 4 * block + 4]
         ]
-    assert where(pods) == {"a": "us-01 us-02"}
-    one = workers("a", 1, EVERYBODY)
-    assert where(one) == {"a": "n1-0"}
+    assert place_jobs(pods) == {"a": "us-01 us-02"}
+    single_worker = mpi_workers("a", 1, ALL_PODS_TERM)
+    assert place_jobs(single_worker) == {"a": "n1-0"}
 
 
-def test_a_worker_that_selects_only_another_one_of_its_block_counts() -> None:
-    """Workers differ in the labels that their operator gives them."""
+def test_a_job_whose_term_selects_one_worker_of_each_block_is_not_admitted() -> None:
+    """Operators give each worker its own index label."""
     index = TRAINING + "replica-index"
     term = {"labelSelector": {"matchLabels": {index: "1"}}, "topologyKey": SERVER_4}
-    pods = [replace(pod, labels={index: str(pod.number)}) for pod in workers("a", 4, term)]
-    assert where(pods) == {}
+    pods = [replace(pod, labels={index: str(pod.number)}) for pod in mpi_workers("a", 4, term)]
+    assert place_jobs(pods) == {}
 
 
-def test_a_job_with_more_terms_than_are_looked_at_waits() -> None:
-    texts = [{"labelSelector": {"matchLabels": {"x": str(at)}}, "topologyKey": "k"} for at in range(17)]
-    pods = workers("a", 4, *texts[:16])
-    assert where(pods) == {"a": "us-01"}
-    more = replace(pods[3], apart=terms(texts[16]))
-    decision = decide(Topology(TWO.values()), [*pods[:3], more], NOW)
-    assert "17 anti-affinity terms" in waiting(decision)["a"]
+def test_a_job_with_more_anti_affinity_terms_than_supported_waits() -> None:
+    raw_terms = [{"labelSelector": {"matchLabels": {"x": str(at)}}, "topologyKey": "k"} for at in range(17)]
+    pods = mpi_workers("a", 4, *raw_terms[:16])
+    assert place_jobs(pods) == {"a": "us-01"}
+    last_pod = replace(pods[3], apart=anti_affinity(raw_terms[16]))
+    decision = decide(Topology(TWO_SERVERS.values()), [*pods[:3], last_pod], NOW)
+    assert "17 anti-affinity terms" in waiting_reasons(decision)["a"]
 
 
 # ---- Reading -----------------------------------------------------------------------------------------------
 
 
 def test_equal_terms_are_one_object() -> None:
-    assert terms(EVERYBODY)[0] is terms(dict(EVERYBODY))[0]
+    assert anti_affinity(ALL_PODS_TERM)[0] is anti_affinity(dict(ALL_PODS_TERM))[0]
 
 
-def test_of_more_terms_than_are_looked_at_each_is_about_all_pods() -> None:
-    [term] = terms(*(of_webhook(f"team.{number}") for number in range(MOST_APART + 1)))
+def test_too_many_terms_are_replaced_by_terms_that_select_all_pods() -> None:
+    [term] = anti_affinity(*(old_webhook_term(f"team.{number}") for number in range(MOST_APART + 1)))
     assert term.key == SERVER_4
     assert selects(term, "other", "team", {})
 
 
-LONG = {"matchExpressions": [{"key": "app", "operator": "In", "values": ["x" * MOST_TEXT]}]}
-OWN_NAME = {"matchLabels": {NAMESPACE: "other"}}
+LONG_SELECTOR = {"matchExpressions": [{"key": "app", "operator": "In", "values": ["x" * MOST_TEXT]}]}
+OWN_NAMESPACE = {"matchLabels": {NAMESPACE: "other"}}
 
 
 @pytest.mark.parametrize(
-    ("term", "namespace", "labels", "counts"),
+    ("term", "namespace", "labels", "is_selected"),
     [
-        ({"labelSelector": LONG}, "other", {"app": "y"}, True),
-        ({"labelSelector": LONG}, "team", {"app": "y"}, False),
-        ({"labelSelector": LONG, "namespaceSelector": OWN_NAME}, "team", {"app": "y"}, False),
-        ({"labelSelector": LONG, "namespaces": ["other"]}, "team", {"app": "y"}, False),
-        ({"labelSelector": LONG, "namespaces": ["other", "team"]}, "team", {"app": "y"}, True),
-        ({"labelSelector": LONG, "namespaceSelector": {}}, "team", {}, False),
-        ({"labelSelector": {}, "namespaceSelector": LONG}, "team", {}, True),
+        ({"labelSelector": LONG_SELECTOR}, "other", {"app": "y"}, True),
+        ({"labelSelector": LONG_SELECTOR}, "team", {"app": "y"}, False),
+        ({"labelSelector": LONG_SELECTOR, "namespaceSelector": OWN_NAMESPACE}, "team", {"app": "y"}, False),
+        ({"labelSelector": LONG_SELECTOR, "namespaces": ["other"]}, "team", {"app": "y"}, False),
+        ({"labelSelector": LONG_SELECTOR, "namespaces": ["other", "team"]}, "team", {"app": "y"}, True),
+        ({"labelSelector": LONG_SELECTOR, "namespaceSelector": {}}, "team", {}, False),
+        ({"labelSelector": {}, "namespaceSelector": LONG_SELECTOR}, "team", {}, True),
     ],
 )
-def test_a_long_term_keeps_off_no_namespace_and_no_label_that_it_does_not_name(
-    term: dict[str, Any], namespace: str, labels: dict[str, str], *, counts: bool
+def test_a_long_term_is_reduced_to_one_label_and_one_condition_on_namespaces(
+    term: dict[str, Any], namespace: str, labels: dict[str, str], *, is_selected: bool
 ) -> None:
-    """The guard accepts such a Pod from every user, because its term is about its own namespace."""
-    [result] = terms(term | {"topologyKey": SERVER_4})
-    assert selects(result, "other", namespace, labels) == counts
+    """The guard accepts a Pod with a long term about its own namespace from every user."""
+    [result] = anti_affinity(term | {"topologyKey": SERVER_4})
+    assert selects(result, "other", namespace, labels) == is_selected
 
 
-def test_terms_of_a_pod_that_repels_no_pod_yet_are_not_kept() -> None:
-    """A user can have ten thousand of them, because they need no node."""
-    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [EVERYBODY]}}
+def test_terms_of_a_pod_without_a_node_are_not_stored() -> None:
+    """A user can create ten thousand of these pods, because they need no node."""
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [ALL_PODS_TERM]}}
     raw: dict[str, Any] = {"metadata": {"name": "p"}, "spec": {"affinity": affinity}}
-    pending = read_pod(raw)
-    assert pending
-    assert pending.apart == ()
+    pending_pod = read_pod(raw)
+    assert pending_pod
+    assert pending_pod.apart == ()
     raw["spec"]["nodeName"] = "n1-0"
-    there = read_pod(raw)
-    assert there
-    assert there.apart == terms(EVERYBODY)
+    bound_pod = read_pod(raw)
+    assert bound_pod
+    assert bound_pod.apart == anti_affinity(ALL_PODS_TERM)
 
 
-def test_of_a_pod_of_no_job_only_labels_that_the_table_selects_by_are_kept() -> None:
-    read = read_pod({"metadata": {"name": "p", "labels": {ROLE: "worker", "app": "x"}}, "spec": {}})
-    assert read
-    assert read.labels == {ROLE: "worker"}
+def test_only_labels_of_the_table_are_stored_for_a_pod_without_a_job_and_a_node() -> None:
+    pod = read_pod({"metadata": {"name": "p", "labels": {ROLE: "worker", "app": "x"}}, "spec": {}})
+    assert pod
+    assert pod.labels == {ROLE: "worker"}
 
 
-def test_of_a_worker_with_too_many_labels_no_more_are_kept() -> None:
-    """Protects the program's memory: 300 workers with a megabyte of labels took all that it may have."""
-    made = worker("train", 0, 4)
-    made["metadata"]["labels"] |= {ROLE: "worker", **{f"l{number}": "x" * 63 for number in range(100)}}
-    read = read_pod(made)
-    assert read
-    assert f"at most {MOST_TEXT} are supported" in problem(read)
-    assert not {key for key in read.labels if key.startswith("l")}
+def test_a_worker_with_too_many_labels_has_a_fault_and_they_are_not_stored() -> None:
+    """Protects the program's memory, which 300 workers with a megabyte of labels once filled."""
+    raw_pod = worker("train", 0, 4)
+    raw_pod["metadata"]["labels"] |= {ROLE: "worker", **{f"l{number}": "x" * 63 for number in range(100)}}
+    pod = read_pod(raw_pod)
+    assert pod
+    assert f"at most {MOST_TEXT} are supported" in fault_text(pod)
+    assert not {key for key in pod.labels if key.startswith("l")}
 
 
 # ---- Failed admissions -------------------------------------------------------------------------------------
 
 
-def test_where_one_job_was_admitted_in_vain_no_other_goes_before_what_is_free() -> None:
-    """A broken pair would else be the first choice of every job of two, one after the other."""
-    broken = foreign("x", "n1-0")
-    vain = [admitted(pinned(pod, SERVER_2, "us-01-b")) for pod in job("a", 2)]
-    first = decide(Topology(TWO.values()), [broken, *vain], NOW)
+def test_other_jobs_get_the_unit_of_a_failed_admission_last() -> None:
+    """Otherwise a broken pair would be the first choice for each job of two workers."""
+    other_pod = foreign_pod("x", "n1-0")
+    failed_job = [ungate_pod(pin_pod(pod, SERVER_2, "us-01-b")) for pod in job("a", 2)]
+    first_decision = decide(Topology(TWO_SERVERS.values()), [other_pod, *failed_job], NOW)
     later = NOW + 2 * MINUTE
-    gave_up = decide(Topology(TWO.values()), [broken, *vain], later, memory=first.memory)
-    assert len(deleted(gave_up)) == 2
-    after = decide(Topology(TWO.values()), [broken, *job("b", 2)], later, memory=gave_up.memory)
-    assert placed(after) == {"b": "us-02-a"}
-    full = bound(job("c", 4), on(TWO, *(f"n2-{place}" for place in range(4))), started=True)
-    after = decide(Topology(TWO.values()), [broken, *full, *job("b", 2)], later, memory=gave_up.memory)
-    assert placed(after) == {"b": "us-01-b"}
+    eviction = decide(
+        Topology(TWO_SERVERS.values()), [other_pod, *failed_job], later, memory=first_decision.memory
+    )
+    assert len(deleted_pods(eviction)) == 2
+    decision = decide(
+        Topology(TWO_SERVERS.values()), [other_pod, *job("b", 2)], later, memory=eviction.memory
+    )
+    assert placed_jobs(decision) == {"b": "us-02-a"}
+    running_job = bind_pods(
+        job("c", 4), select_nodes(TWO_SERVERS, *(f"n2-{place}" for place in range(4))), started=True
+    )
+    decision = decide(
+        Topology(TWO_SERVERS.values()), [other_pod, *running_job, *job("b", 2)], later, memory=eviction.memory
+    )
+    assert placed_jobs(decision) == {"b": "us-01-b"}
 
 
-ZONED = {name: replace(node, labels={**node.labels, "zone": "z"}) for name, node in servers(4).items()}
-OF_EVIL: dict[str, Any] = {"labelSelector": {"matchLabels": {"app": "big"}}, "topologyKey": "zone"}
+ZONED_NODES = {name: replace(node, labels={**node.labels, "zone": "z"}) for name, node in servers(4).items()}
+ZONE_TERM: dict[str, Any] = {"labelSelector": {"matchLabels": {"app": "big"}}, "topologyKey": "zone"}
 
 
-def big(name: str, count: int, age: timedelta) -> list[Pod]:
-    """Returns a job of the namespace evil with the label that `OF_EVIL` is about."""
+def evil_job(name: str, count: int, age: timedelta) -> list[Pod]:
+    """Returns a job of the namespace evil with the label that `ZONE_TERM` selects."""
     labels = {"app": "big", ROLE: "worker", JOB: f"evil.{name}"}
     return [replace(pod, labels=labels) for pod in job(name, count, age=age, namespace="evil")]
 
 
-def test_nothing_is_reserved_for_a_job_that_its_own_namespace_keeps_off() -> None:
-    """Protects others from a small job whose term closes all units to a large one of its author."""
-    small = [replace(pod, apart=terms(OF_EVIL)) for pod in job("small", 1, namespace="evil")]
-    there = bound(small, on(ZONED, "n1-0"), started=True)
-    pods = [*there, *big("big", 12, 60 * MINUTE), *job("a", 12)]
-    decision = decide(Topology(ZONED.values()), pods, NOW)
-    assert placed(decision)["a"] == "us-02 us-03 us-04"
+def test_no_unit_is_reserved_for_a_job_that_its_own_namespace_keeps_off() -> None:
+    """Protects other users from a namespace whose small job keeps its own large job off all units."""
+    small_job = [replace(pod, apart=anti_affinity(ZONE_TERM)) for pod in job("small", 1, namespace="evil")]
+    running_pods = bind_pods(small_job, select_nodes(ZONED_NODES, "n1-0"), started=True)
+    pods = [*running_pods, *evil_job("big", 12, 60 * MINUTE), *job("a", 12)]
+    decision = decide(Topology(ZONED_NODES.values()), pods, NOW)
+    assert placed_jobs(decision)["a"] == "us-02 us-03 us-04"
     assert not decision.cluster.reservations
 
 
-def test_nothing_is_reserved_for_a_job_that_a_launcher_of_another_namespace_keeps_off() -> None:
-    """Two namespaces of one tenant would keep a free fleet from all others, for ever."""
+def test_no_unit_is_reserved_for_a_job_that_a_launcher_of_another_namespace_keeps_off() -> None:
+    """Otherwise a user with two namespaces could keep a free cluster reserved for ever."""
     *_, launcher = job("small", 1, namespace="friend", launcher=True)
-    term = {**OF_EVIL, "namespaces": ["evil"]}
-    there = replace(admitted(launcher), node="n1-0", started=True, apart=terms(term))
-    whole_fleet = big("big", len(ZONED), 60 * MINUTE)
-    decision = decide(Topology(ZONED.values()), [there, *whole_fleet, *job("a", 12)], NOW)
-    assert set(placed(decision)) == {"a"}
+    term = {**ZONE_TERM, "namespaces": ["evil"]}
+    running_launcher = replace(ungate_pod(launcher), node="n1-0", started=True, apart=anti_affinity(term))
+    large_job = evil_job("big", len(ZONED_NODES), 60 * MINUTE)
+    decision = decide(Topology(ZONED_NODES.values()), [running_launcher, *large_job, *job("a", 12)], NOW)
+    assert set(placed_jobs(decision)) == {"a"}
     assert not decision.cluster.reservations
 
 
-def test_a_term_of_one_namespace_costs_waiting_jobs_of_others_nothing() -> None:
-    """A decision about 1,000 nodes took 2.7 times as long for looking at each unit for each waiting job."""
-    lock = replace(foreign("lock", "n1-0", neuron=False), namespace="evil", apart=terms(OF_EVIL))
-    with mock.patch.object(Cluster, "is_repelled_by_own_namespace", return_value=False) as requests:
-        decide(Topology(ZONED.values()), [lock, *(pod for at in range(9) for pod in job(f"w{at}", 20))], NOW)
-        assert not requests.called
-        decide(Topology(ZONED.values()), [lock, *big("big", 20, MINUTE)], NOW)
-        assert requests.called
+def test_terms_of_a_namespace_are_not_examined_for_jobs_of_other_namespaces() -> None:
+    """To examine each unit for each waiting job would make a decision about 1,000 nodes 2.7 times longer."""
+    repelling_pod = replace(
+        foreign_pod("lock", "n1-0", neuron=False), namespace="evil", apart=anti_affinity(ZONE_TERM)
+    )
+    with mock.patch.object(Cluster, "is_repelled_by_own_namespace", return_value=False) as calls:
+        decide(
+            Topology(ZONED_NODES.values()),
+            [repelling_pod, *(pod for at in range(9) for pod in job(f"w{at}", 20))],
+            NOW,
+        )
+        assert not calls.called
+        decide(Topology(ZONED_NODES.values()), [repelling_pod, *evil_job("big", 20, MINUTE)], NOW)
+        assert calls.called
 
 
-def test_a_job_that_its_own_namespace_keeps_off_a_free_unit_gets_no_older() -> None:
-    """Protects those who wait from a job that ages behind a Pod of its author, who then deletes it."""
-    lock = replace(foreign("lock", "n1-0", neuron=False), namespace="evil", apart=terms(OF_EVIL))
-    waits, nodes, memory = big("big", 16, 540 * MINUTE), Topology(ZONED.values()), Memory()
+def test_a_job_that_its_own_namespace_keeps_off_a_free_unit_does_not_age() -> None:
+    """Protects other jobs from a job that ages behind a Pod of its own author, who then deletes the Pod."""
+    repelling_pod = replace(
+        foreign_pod("lock", "n1-0", neuron=False), namespace="evil", apart=anti_affinity(ZONE_TERM)
+    )
+    waiting_pods, nodes, memory = evil_job("big", 16, 540 * MINUTE), Topology(ZONED_NODES.values()), Memory()
     for minutes in range(0, 60, 10):
-        memory = decide(nodes, [lock, *waits], NOW + minutes * MINUTE, memory=memory).memory
-    pods = [*waits, *job("a", 16, age=480 * MINUTE)]
-    assert "a" in placed(decide(nodes, pods, NOW + 60 * MINUTE, memory=memory))
+        memory = decide(nodes, [repelling_pod, *waiting_pods], NOW + minutes * MINUTE, memory=memory).memory
+    pods = [*waiting_pods, *job("a", 16, age=480 * MINUTE)]
+    assert "a" in placed_jobs(decide(nodes, pods, NOW + 60 * MINUTE, memory=memory))

@@ -1,4 +1,4 @@
-"""Breaking the glass: ``python -m placement open``."""
+"""Tests of ``python -m placement open``, with which an administrator admits jobs by hand."""
 
 from pathlib import Path
 
@@ -14,18 +14,19 @@ from tests.placement.stored import pods, store_job
 
 @pytest.fixture
 def api(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
-    made = FakeApi(page=1)
+    fake_api = FakeApi(page=1)
     for namespace, name in (("team", "a"), ("team", "b"), ("other", "a")):
-        store_job(made, name, 4, namespace)
-    monkeypatch.setattr(program, "connect", lambda _: made)
-    return made
+        store_job(fake_api, name, 4, namespace)
+    monkeypatch.setattr(program, "connect", lambda _: fake_api)
+    return fake_api
 
 
-def call(*arguments: str) -> Result:
+def run_command(*arguments: str) -> Result:
     return CliRunner().invoke(program.main, arguments)
 
 
-def waiting(api: FakeApi) -> set[str]:
+def gated_jobs(api: FakeApi) -> set[str]:
+    """Returns the jobs that have gated pods, as namespace and name."""
     return {
         f"{pod['metadata']['namespace']}/{pod['metadata']['name'].split('-')[0]}"
         for pod in pods(api)
@@ -34,80 +35,84 @@ def waiting(api: FakeApi) -> set[str]:
 
 
 @pytest.mark.parametrize("name", ["team/a", "team/team.a"])
-def test_one_job_is_admitted(api: FakeApi, name: str) -> None:
-    done = call("open", name)
-    assert done.exit_code == 0, done.output
-    assert "admitted pod team/a-worker-0 of job team/a" in done.output.splitlines()
-    assert len(done.output.splitlines()) == 5
-    assert waiting(api) == {"team/b", "other/a"}
+def test_the_named_job_is_admitted(api: FakeApi, name: str) -> None:
+    result = run_command("open", name)
+    assert result.exit_code == 0, result.output
+    assert "admitted pod team/a-worker-0 of job team/a" in result.output.splitlines()
+    assert len(result.output.splitlines()) == 5
+    assert gated_jobs(api) == {"team/b", "other/a"}
 
 
-HASHED = "c_0123456789abcdef0123"
-"""The label's value where it has no room for the kind, or there was no name yet."""
+HASHED_LABEL = "c_0123456789abcdef0123"
+"""A job label without the kind: the job's name was too long, or it had no name at its admission."""
 
 
 @pytest.mark.parametrize(
-    ("label", "marks"),
+    ("label", "name_fields"),
     [
         ("c_PyTorchJob.kubeflow.org", {}),
-        (HASHED, {"training.kubeflow.org/job-name": "c"}),
-        (HASHED, {"owner": "c"}),
+        (HASHED_LABEL, {"training.kubeflow.org/job-name": "c"}),
+        (HASHED_LABEL, {"owner": "c"}),
         ("c_LeaderWorkerSet.leaderworkerset.x-k8s.io", {"group": "1"}),
-        (HASHED, {"group": "1", "leaderworkerset.sigs.k8s.io/name": "c"}),
+        (HASHED_LABEL, {"group": "1", "leaderworkerset.sigs.k8s.io/name": "c"}),
     ],
 )
-def test_one_of_another_kind_is_called_by_its_name(label: str, marks: dict[str, str], api: FakeApi) -> None:
+def test_a_job_of_any_kind_is_found_by_its_name(
+    label: str, name_fields: dict[str, str], api: FakeApi
+) -> None:
     store_job(api, label, 4)
     for pod in pods(api, "c_"):
-        pod["metadata"]["labels"] |= marks
-        pod["metadata"]["ownerReferences"] = [{"kind": "Job", "name": marks.get("owner"), "controller": True}]
-        if "group" in marks and PLACE in pod["metadata"]["annotations"]:
+        pod["metadata"]["labels"] |= name_fields
+        pod["metadata"]["ownerReferences"] = [
+            {"kind": "Job", "name": name_fields.get("owner"), "controller": True}
+        ]
+        if "group" in name_fields and PLACE in pod["metadata"]["annotations"]:
             pod["metadata"]["annotations"][PLACE] += " group=labels/group"
-    assert "no pod of team/other waits" in call("open", "team/other").output
-    assert len(call("open", "team/c").output.splitlines()) == 5
-    assert waiting(api) == {"team/a", "team/b", "other/a"}
+    assert "no pod of team/other waits" in run_command("open", "team/other").output
+    assert len(run_command("open", "team/c").output.splitlines()) == 5
+    assert gated_jobs(api) == {"team/a", "team/b", "other/a"}
 
 
-def test_all_are(api: FakeApi) -> None:
-    done = call("open", "--all")
-    assert done.exit_code == 0
-    assert waiting(api) == set()
+def test_with_all_every_job_is_admitted(api: FakeApi) -> None:
+    result = run_command("open", "--all")
+    assert result.exit_code == 0
+    assert gated_jobs(api) == set()
 
 
 @pytest.mark.parametrize("arguments", [[], ["team/a", "--all"]])
-def test_one_job_or_all_must_be_named(api: FakeApi, arguments: list[str]) -> None:
-    done = call("open", *arguments)
-    assert done.exit_code == 2
-    assert messages.ONE_OR_ALL in done.output
-    assert len(waiting(api)) == 3
+def test_a_job_or_all_must_be_given_and_not_both(api: FakeApi, arguments: list[str]) -> None:
+    result = run_command("open", *arguments)
+    assert result.exit_code == 2
+    assert messages.ONE_OR_ALL in result.output
+    assert len(gated_jobs(api)) == 3
 
 
 @pytest.mark.parametrize("name", ["team/c", "nowhere/a", "a"])
 def test_a_job_that_does_not_wait_is_an_error(api: FakeApi, name: str) -> None:
-    done = call("open", name)
-    assert done.exit_code == 1
-    assert f"no pod of {name} waits" in done.output
-    assert len(waiting(api)) == 3
+    result = run_command("open", name)
+    assert result.exit_code == 1
+    assert f"no pod of {name} waits" in result.output
+    assert len(gated_jobs(api)) == 3
 
 
-def test_what_cannot_be_opened_is_named_and_the_rest_is_opened(api: FakeApi) -> None:
+def test_a_pod_that_cannot_be_admitted_is_reported_and_other_pods_are_admitted(api: FakeApi) -> None:
     api.refuse = "PATCH /api/v1/namespaces/team/pods/a-worker-1"
-    done = call("open", "team/a")
-    assert done.exit_code == 1
-    assert "pod team/a-worker-1 of job team/a: PATCH" in done.output
-    assert "1 pods were not admitted" in done.output
+    result = run_command("open", "team/a")
+    assert result.exit_code == 1
+    assert "pod team/a-worker-1 of job team/a: PATCH" in result.output
+    assert "1 pods were not admitted" in result.output
     assert len([pod for pod in pods(api, "a-") if not pod["spec"]["schedulingGates"]]) == 4
 
 
-def test_pods_that_cannot_be_listed_are_an_error_in_words(api: FakeApi) -> None:
+def test_if_pods_cannot_be_listed_an_error_is_printed(api: FakeApi) -> None:
     api.refuse = "GET /api/v1/pods"
-    done = call("open", "--all")
-    assert done.exit_code == 1
-    assert done.output.startswith("Error: GET /api/v1/pods: 403 forbidden")
+    result = run_command("open", "--all")
+    assert result.exit_code == 1
+    assert result.output.startswith("Error: GET /api/v1/pods: 403 forbidden")
 
 
 def test_without_a_cluster_an_error_is_printed(tmp_path: Path) -> None:
     for command in (["open", "--all"], ["run"]):
-        done = call(*command, f"--kubeconfig={tmp_path}/none")
-        assert done.exit_code == 1
-        assert "cannot reach the API server" in done.output
+        result = run_command(*command, f"--kubeconfig={tmp_path}/none")
+        assert result.exit_code == 1
+        assert "cannot reach the API server" in result.output

@@ -1,4 +1,4 @@
-"""A node suits a pod exactly where kube-scheduler's filters say so, except for cordoned and broken ones."""
+"""Tests that a node suits a pod if kube-scheduler's filters accept it and it is Ready and not cordoned."""
 
 import pytest
 
@@ -10,56 +10,58 @@ NODE = Node(
 )
 
 
-def term(key: str, operator: str, *values: str) -> Term:
+def label_term(key: str, operator: str, *values: str) -> Term:
     return Term((Expression(key, operator, values),))
 
 
-def field(key: str, operator: str, *values: str) -> Term:
+def field_term(key: str, operator: str, *values: str) -> Term:
     return Term(fields=(Expression(key, operator, values),))
 
 
 @pytest.mark.parametrize(
-    ("terms", "suits"),
+    ("terms", "matches"),
     [
         (None, True),
         ((), False),
         ((Term(),), False),
-        ((Term(), term("zone", "In", "a")), True),
-        ((term("zone", "In", "a", "b"),), True),
-        ((term("zone", "In", "b"),), False),
-        ((term("absent", "In", "a"),), False),
-        ((term("zone", "NotIn", "b"),), True),
-        ((term("zone", "NotIn", "a"),), False),
-        ((term("absent", "NotIn", "a"),), True),
-        ((term("empty", "Exists"),), True),
-        ((term("absent", "Exists"),), False),
-        ((term("absent", "DoesNotExist"),), True),
-        ((term("empty", "DoesNotExist"),), False),
-        ((term("size", "Gt", "11"),), True),
-        ((term("size", "Gt", "12"),), False),
-        ((term("size", "Lt", "13"),), True),
-        ((term("size", "Lt", "12"),), False),
-        ((term("low", "Lt", "-2"),), True),
-        ((term("absent", "Gt", "0"),), False),
-        ((term("absent", "Lt", "0"),), False),
-        ((term("odd", "Gt", "1"),), False),
-        ((term("size", "Gt", "many"),), False),
-        ((term("size", "Gt", "1", "2"),), False),
-        ((term("size", "Gt"),), False),
-        ((term("size", "Gt", "9" * 5000),), False),
-        ((term("zone", "Near", "a"),), False),
-        ((field("metadata.name", "In", "n1"),), True),
-        ((field("metadata.name", "In", "n2"),), False),
-        ((field("metadata.name", "NotIn", "n2"),), True),
-        ((field("metadata.name", "NotIn", "n1"),), False),
-        ((field("metadata.uid", "In", "n1"),), False),
+        ((Term(), label_term("zone", "In", "a")), True),
+        ((label_term("zone", "In", "a", "b"),), True),
+        ((label_term("zone", "In", "b"),), False),
+        ((label_term("absent", "In", "a"),), False),
+        ((label_term("zone", "NotIn", "b"),), True),
+        ((label_term("zone", "NotIn", "a"),), False),
+        ((label_term("absent", "NotIn", "a"),), True),
+        ((label_term("empty", "Exists"),), True),
+        ((label_term("absent", "Exists"),), False),
+        ((label_term("absent", "DoesNotExist"),), True),
+        ((label_term("empty", "DoesNotExist"),), False),
+        ((label_term("size", "Gt", "11"),), True),
+        ((label_term("size", "Gt", "12"),), False),
+        ((label_term("size", "Lt", "13"),), True),
+        ((label_term("size", "Lt", "12"),), False),
+        ((label_term("low", "Lt", "-2"),), True),
+        ((label_term("absent", "Gt", "0"),), False),
+        ((label_term("absent", "Lt", "0"),), False),
+        ((label_term("odd", "Gt", "1"),), False),
+        ((label_term("size", "Gt", "many"),), False),
+        ((label_term("size", "Gt", "1", "2"),), False),
+        ((label_term("size", "Gt"),), False),
+        ((label_term("size", "Gt", "9" * 5000),), False),
+        ((label_term("zone", "Near", "a"),), False),
+        ((field_term("metadata.name", "In", "n1"),), True),
+        ((field_term("metadata.name", "In", "n2"),), False),
+        ((field_term("metadata.name", "NotIn", "n2"),), True),
+        ((field_term("metadata.name", "NotIn", "n1"),), False),
+        ((field_term("metadata.uid", "In", "n1"),), False),
         ((Term((Expression("zone", "In", ("a",)), Expression("size", "In", ("1",)))),), False),
         ((Term((Expression("zone", "In", ("a",)),), (Expression("metadata.name", "In", ("n2",)),)),), False),
-        ((term("zone", "In", "b"), term("size", "Exists")), True),
+        ((label_term("zone", "In", "b"), label_term("size", "Exists")), True),
     ],
 )
-def test_required_node_affinity(terms: tuple[Term, ...] | None, suits: bool) -> None:  # noqa: FBT001
-    assert (why_misfit(Demand(terms=terms), NODE) is None) is suits
+def test_required_node_affinity_matches_as_in_kube_scheduler(
+    terms: tuple[Term, ...] | None, *, matches: bool
+) -> None:
+    assert (why_misfit(Demand(terms=terms), NODE) is None) is matches
 
 
 @pytest.mark.parametrize(
@@ -71,7 +73,9 @@ def test_required_node_affinity(terms: tuple[Term, ...] | None, suits: bool) -> 
         ({"absent": ""}, ("not selected", "node n1 does not have the label absent=")),
     ],
 )
-def test_node_selector(selector: dict[str, str], why: tuple[str, str] | None) -> None:
+def test_a_node_must_have_the_labels_of_the_node_selector(
+    selector: dict[str, str], why: tuple[str, str] | None
+) -> None:
     assert why_misfit(Demand(selector), NODE) == why
 
 
@@ -79,7 +83,7 @@ TAINT = Taint("dedicated", "ml", "NoSchedule")
 
 
 @pytest.mark.parametrize(
-    ("toleration", "covers"),
+    ("toleration", "tolerates_taint"),
     [
         (Toleration("dedicated", "Equal", "ml", "NoSchedule"), True),
         (Toleration("dedicated", "", "ml", ""), True),
@@ -92,26 +96,28 @@ TAINT = Taint("dedicated", "ml", "NoSchedule")
         (Toleration("dedicated", "Lt", "ml", ""), False),
     ],
 )
-def test_tolerations(toleration: Toleration, covers: bool) -> None:  # noqa: FBT001
-    assert tolerates(toleration, TAINT) is covers
+def test_a_toleration_covers_a_taint_as_in_kube_scheduler(
+    toleration: Toleration, *, tolerates_taint: bool
+) -> None:
+    assert tolerates(toleration, TAINT) is tolerates_taint
 
 
-def test_one_taint_that_is_not_tolerated_is_enough() -> None:
+def test_one_taint_without_a_toleration_keeps_a_pod_off_the_node() -> None:
     node = Node("n", {}, taints=(TAINT, Taint("sick", "", "NoExecute")))
     demand = Demand(tolerations=(Toleration("dedicated", "Exists", "", ""),))
     assert why_misfit(demand, node) == ("tainted", "node n has the taint sick")
 
 
 def test_a_node_that_is_cordoned_or_not_ready_suits_no_pod() -> None:
-    everything = Toleration("", "Exists", "", "")
-    assert why_misfit(Demand(tolerations=(everything,)), NODE) is None
+    toleration = Toleration("", "Exists", "", "")
+    assert why_misfit(Demand(tolerations=(toleration,)), NODE) is None
     assert why_unusable(NODE) is None
     assert why_unusable(Node("n", {}, cordoned=True)) == "cordoned"
     assert why_unusable(Node("n", {}, ready=False, cordoned=True)) == "not ready"
 
 
 @pytest.mark.parametrize(
-    ("requests", "used", "short"),
+    ("requests", "used", "lacking"),
     [
         ({"cpu": 4000}, {}, None),
         ({"cpu": 4001}, {}, "cpu"),
@@ -124,8 +130,10 @@ def test_a_node_that_is_cordoned_or_not_ready_suits_no_pod() -> None:
         ({"host port 22/TCP": 1000}, {"host port": 1000}, "host port 22/TCP"),
     ],
 )
-def test_resources(requests: dict[str, int], used: dict[str, int], short: str | None) -> None:
-    assert lacking_resource(Demand(requests=requests), NODE, used) == short
+def test_the_resource_that_a_node_lacks_is_returned(
+    requests: dict[str, int], used: dict[str, int], lacking: str | None
+) -> None:
+    assert lacking_resource(Demand(requests=requests), NODE, used) == lacking
 
 
 def test_a_node_takes_at_most_its_allocatable_pods() -> None:

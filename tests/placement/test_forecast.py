@@ -1,4 +1,4 @@
-"""When waiting jobs may start, compared with what happens minute by minute."""
+"""Tests of the forecast of when waiting jobs may start, compared with a simulation of each minute."""
 
 import random
 from collections.abc import Iterable
@@ -15,49 +15,70 @@ from placement.decide.topology import Topology
 from placement.messages import STUCK
 from placement.observe.inventory import Claim, Inventory
 from placement.observe.model import JobKey, Pod
-from tests.placement.world import HOUR, MINUTE, NOW, bound, carry_out, decide, job, on, servers, settled
+from tests.placement.world import (
+    HOUR,
+    MINUTE,
+    NOW,
+    bind_pods,
+    carry_out,
+    decide,
+    job,
+    run_scheduler,
+    select_nodes,
+    servers,
+)
 
-FOUR = servers(4)
+FOUR_SERVERS = servers(4)
 
 
-def running(name: str, unit: int, ran: timedelta, limit: timedelta | None, **changes: object) -> list[Pod]:
-    """Returns a job that has an UltraServer, and has run for so long."""
-    there = on(FOUR, *(f"n{unit}-{place}" for place in range(4)))
-    pods = bound(job(name, 4, limit=limit, age=ran + MINUTE, **changes), there, started=True)
-    return [replace(pod, admitted_at=NOW - ran) for pod in pods]
+def running(
+    name: str, unit: int, run_time: timedelta, limit: timedelta | None, **changes: object
+) -> list[Pod]:
+    """Returns the pods of a job that has run on an UltraServer for the given time."""
+    nodes = select_nodes(FOUR_SERVERS, *(f"n{unit}-{place}" for place in range(4)))
+    pods = bind_pods(job(name, 4, limit=limit, age=run_time + MINUTE, **changes), nodes, started=True)
+    return [replace(pod, admitted_at=NOW - run_time) for pod in pods]
 
 
-def forecast_of(*pods: Iterable[Pod], most: int = 100, **more: object) -> dict[str, Start]:
-    scene = Scene(Topology(FOUR.values()), tuple(pod for each in pods for pod in each), NOW, **more)
+def forecast_of(*pods: Iterable[Pod], max_ends: int = 100, **scene_fields: object) -> dict[str, Start]:
+    """Returns the forecast start of each waiting job, by the job's name."""
+    scene = Scene(
+        Topology(FOUR_SERVERS.values()),
+        tuple(pod for job_pods in pods for pod in job_pods),
+        NOW,
+        **scene_fields,
+    )
     decision = scene.decision()
-    wanted = [waiting.job.key for waiting in decision.waiting if waiting.reason not in STUCK]
-    starts = forecast(scene, decision, wanted, most)
+    keys = [waiting.job.key for waiting in decision.waiting if waiting.reason not in STUCK]
+    starts = forecast(scene, decision, keys, max_ends)
     return {key[1].partition(".")[2]: start for key, start in starts.items()}
 
 
-def happened(pods: Iterable[Pod], ends: dict[JobKey, datetime]) -> dict[str, datetime]:
-    """Returns when jobs start if decisions are carried out each minute, and jobs end by their limits."""
-    topology, world, memory, now = Topology(FOUR.values()), list(pods), Memory(), NOW
+def actual_starts(pods: Iterable[Pod], ends: dict[JobKey, datetime]) -> dict[str, datetime]:
+    """Returns when jobs start with a decision each minute, if jobs run as long as their limits."""
+    topology, live_pods, memory, now = Topology(FOUR_SERVERS.values()), list(pods), Memory(), NOW
     starts: dict[str, datetime] = {}
-    while any(pod.gated for pod in world):
-        world = [pod for pod in world if ends.get(pod.key, datetime.max.replace(tzinfo=NOW.tzinfo)) > now]
-        decision = decide(topology, world, now, memory=memory)
+    while any(pod.gated for pod in live_pods):
+        live_pods = [
+            pod for pod in live_pods if ends.get(pod.key, datetime.max.replace(tzinfo=NOW.tzinfo)) > now
+        ]
+        decision = decide(topology, live_pods, now, memory=memory)
         for admission in decision.admissions:
             starts[admission.job.key[1].partition(".")[2]] = now
             ends[admission.job.key] = now + admission.job.limit
-        world = settled(carry_out(world, decision, now), topology)
+        live_pods = run_scheduler(carry_out(live_pods, decision, now), topology)
         memory, now = decision.memory, now + MINUTE
     return starts
 
 
 @pytest.mark.parametrize("number", range(8))
-def test_with_limits_that_are_kept_the_forecast_is_what_happens(number: int) -> None:
+def test_the_forecast_is_exact_if_jobs_run_as_long_as_their_limits(number: int) -> None:
     dice = random.Random(number)  # noqa: S311 - no secret
-    busy = [
+    running_jobs = [
         running(f"r{unit}", unit, HOUR, HOUR + dice.randint(1, 60) * MINUTE, namespace=f"other-{unit}")
         for unit in range(1, 5)
     ]
-    waits = [
+    waiting_jobs = [
         job(
             f"w{index}",
             dice.choice((2, 4, 4, 8)),
@@ -68,64 +89,68 @@ def test_with_limits_that_are_kept_the_forecast_is_what_happens(number: int) -> 
         for index in range(5)
     ]
     # Ages differ, so that their order does not depend on names.
-    waits = [
+    waiting_jobs = [
         [replace(pod, created=pod.created - index * MINUTE) for pod in pods]
-        for index, pods in enumerate(waits)
+        for index, pods in enumerate(waiting_jobs)
     ]
-    pods = [pod for each in (*busy, *waits) for pod in each]
-    ends = {pods[0].key: NOW - HOUR + pods[0].limit for pods in busy}
-    expected = happened(pods, ends)
+    pods = [pod for job_pods in (*running_jobs, *waiting_jobs) for pod in job_pods]
+    ends = {pods[0].key: NOW - HOUR + pods[0].limit for pods in running_jobs}
+    expected = actual_starts(pods, ends)
     starts = forecast_of(pods)
     assert {name: start.at for name, start in starts.items()} == expected
     assert all(start.latest in (None, start.at) for start in starts.values())
 
 
-def ended(*names: str) -> tuple[JobKey, ...]:
+def keys_of_team(*names: str) -> tuple[JobKey, ...]:
+    """Returns the keys of jobs of the namespace team."""
     return tuple(("team", f"team.{name}") for name in names)
 
 
-def test_only_the_reserved_start_can_be_exact() -> None:
-    busy = [running(f"r{unit}", unit, HOUR, unit * HOUR + MINUTE) for unit in range(1, 5)]
-    starts = forecast_of(*busy, job("first", 8, age=HOUR, limit=HOUR), job("second", 4, age=HOUR / 2))
+def test_only_the_start_of_a_job_with_a_reservation_can_be_exact() -> None:
+    running_jobs = [running(f"r{unit}", unit, HOUR, unit * HOUR + MINUTE) for unit in range(1, 5)]
+    starts = forecast_of(*running_jobs, job("first", 8, age=HOUR, limit=HOUR), job("second", 4, age=HOUR / 2))
     end = NOW + HOUR + MINUTE
-    assert starts["first"] == Start(end, latest=end, after=ended("r2"))
-    assert starts["second"] == Start(NOW + 2 * HOUR + MINUTE, after=ended("first", "r3"))
+    assert starts["first"] == Start(end, latest=end, after=keys_of_team("r2"))
+    assert starts["second"] == Start(NOW + 2 * HOUR + MINUTE, after=keys_of_team("first", "r3"))
 
 
 def test_a_job_may_start_before_its_reservation_if_jobs_without_a_limit_end() -> None:
-    busy = [running("r1", 1, HOUR, None), *(running(f"r{unit}", unit, HOUR, 5 * HOUR) for unit in (2, 3, 4))]
-    starts = forecast_of(*busy, job("first", 4, age=HOUR))
-    assert starts == {"first": Start(NOW + HOUR, latest=NOW + 4 * HOUR, after=ended("r1"))}
+    running_jobs = [
+        running("r1", 1, HOUR, None),
+        *(running(f"r{unit}", unit, HOUR, 5 * HOUR) for unit in (2, 3, 4)),
+    ]
+    starts = forecast_of(*running_jobs, job("first", 4, age=HOUR))
+    assert starts == {"first": Start(NOW + HOUR, latest=NOW + 4 * HOUR, after=keys_of_team("r1"))}
 
 
-def test_a_job_with_the_reservation_keeps_it_although_its_namespace_will_have_more_than_another() -> None:
-    """When the other namespace's job ends, that namespace has nothing, so its next job would come first."""
-    busy = [
+def test_a_job_keeps_its_reservation_although_another_namespace_will_have_fewer_nodes() -> None:
+    """When r1 ends, its namespace has no nodes, so without the reservation ``second`` would come first."""
+    running_jobs = [
         running("r1", 1, HOUR, 2 * HOUR, namespace="other"),
         running("r2", 2, HOUR, 3 * HOUR),
         *(running(f"r{unit}", unit, HOUR, 9 * HOUR, namespace="third") for unit in (3, 4)),
     ]
     first = job("first", 4, age=50 * MINUTE)
     second = job("second", 4, age=40 * MINUTE, namespace="other", limit=3 * HOUR)
-    starts = forecast_of(*busy, first, second)
+    starts = forecast_of(*running_jobs, first, second)
     assert starts["first"] == Start(NOW + HOUR, NOW + HOUR, after=(("other", "other.r1"),))
     assert starts["second"].at == NOW + 2 * HOUR
 
 
-def test_jobs_without_an_end_and_too_many_ends_leave_starts_unknown() -> None:
-    endless = [running(f"r{unit}", unit, 30 * HOUR, None) for unit in range(1, 5)]
-    assert forecast_of(*endless, job("first", 4, age=HOUR)) == {}
-    busy = [running(f"r{unit}", unit, HOUR, unit * HOUR + MINUTE) for unit in range(1, 5)]
+def test_a_start_is_unknown_without_known_ends_or_after_too_many_ends() -> None:
+    endless_jobs = [running(f"r{unit}", unit, 30 * HOUR, None) for unit in range(1, 5)]
+    assert forecast_of(*endless_jobs, job("first", 4, age=HOUR)) == {}
+    running_jobs = [running(f"r{unit}", unit, HOUR, unit * HOUR + MINUTE) for unit in range(1, 5)]
     queue = [job(f"w{number}", 16, age=HOUR - number * MINUTE, limit=HOUR) for number in range(2)]
-    assert forecast_of(*busy, *queue)["w1"].at == NOW + 4 * HOUR + MINUTE
-    assert forecast_of(*busy, *queue, most=4).keys() == {"w0"}
+    assert forecast_of(*running_jobs, *queue)["w1"].at == NOW + 4 * HOUR + MINUTE
+    assert forecast_of(*running_jobs, *queue, max_ends=4).keys() == {"w0"}
 
 
-def test_the_devices_that_a_job_claims_are_free_when_it_ends() -> None:
+def test_claimed_devices_are_free_when_their_job_ends() -> None:
     pods, claims = [], {}
     for pod in (pod for unit in range(1, 5) for pod in running(f"r{unit}", unit, HOUR, 2 * HOUR)):
         devices = ((DRIVER, pod.node, "neuron-node"),)
         claims[pod.namespace, pod.name] = Claim((), None, 4, pod.uid, devices, (pod.uid,), extended=False)
         pods.append(replace(pod, claims=(("whole", pod.name),)))
     starts = forecast_of(pods, job("first", 16, age=MINUTE), inventory=Inventory(claims=claims))
-    assert starts == {"first": Start(NOW + HOUR, after=ended("r1", "r2", "r3", "r4"))}
+    assert starts == {"first": Start(NOW + HOUR, after=keys_of_team("r1", "r2", "r3", "r4"))}

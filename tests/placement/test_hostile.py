@@ -1,4 +1,4 @@
-"""Pods of tenants with any content that can be stored: decisions succeed, and assign nothing twice."""
+"""Tests with pods of random content: decisions cause no error and assign no node twice."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from placement.decide.plan import Failure, Memory
 from placement.decide.topology import Topology
 from placement.observe.model import is_jobless
 from placement.observe.read import read_pod
-from tests.placement.world import CAPACITY, HOUR, MINUTE, NOW, decide, job, node, placed, servers
+from tests.placement.world import CAPACITY, HOUR, MINUTE, NOW, decide, job, node, placed_jobs, servers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from placement.observe.model import Pod
 
-    Each = Callable[[Callable[["Tenant"], None]], None]
+    CheckTenants = Callable[[Callable[["Tenant"], None]], None]
 
 ZONE = "topology.kubernetes.io/zone"
 OFFERED = CAPACITY | {"aws.amazon.com/neuroncore": 64_000}
@@ -32,7 +32,7 @@ NODES = [
 TOPOLOGY = Topology([*NODES, node(9, 0, labels={SERVER_4: "", SERVER_2: ""})])
 NAMESPACES = ("team", "evil")
 NUMBERS = ("1", "2", "4", "16", "0", "-1", "99999", "4.0", "\u0664", "", "x")
-PLACE = {
+PLACE_FIELDS = {
     "placer": (*Placer, *Placer, "", "me"),
     "workers": ("2", "4", "4", *NUMBERS),
     "size": ("4", "4", "4", *NUMBERS),
@@ -40,7 +40,7 @@ PLACE = {
     "index": ("name", "name*2+labels/i+1", "labels/i", "labels/", "annotations/i", ""),
     "group": ("labels/i", "i", None, None, None, None),
 }
-SAID = {
+POD_TEXTS = {
     keys.JOB: ("team.a", "evil.b", "", "x" * 64, "pod/a-worker-0"),
     keys.OPENED: ("2026-11-21T11:59:00Z", "2026-11-21T11:00:00", "soon", ""),
 }
@@ -50,12 +50,12 @@ PORTS = ({"hostPort": 22}, {"hostPort": 22, "protocol": "UDP"}, {"hostPort": 0},
 WITHOUT_DEVICES = ({}, {"cpu": "1"}, {"aws.amazon.com/neuron": "0"}, {"cpu": "-1"})
 WITH_DEVICES = ({"aws.amazon.com/neuron": "1"}, {"aws.amazon.com/neuroncore": "2", "cpu": "-1"})
 
-VICTIM = job("victim", 4)
-VICTIMS = [*job("x", 8, namespace="victim"), *job("y", 2, namespace="victim")]
+VICTIM_JOB = job("victim", 4)
+VICTIM_JOBS = [*job("x", 8, namespace="victim"), *job("y", 2, namespace="victim")]
 
 
 class Tenant:
-    """Writes Pods by chance; the same number gives the same."""
+    """A user who creates random Pods, which depend only on the number."""
 
     def __init__(self, number: int) -> None:
         self._random = Random(number)  # noqa: S311 - no secret
@@ -68,13 +68,15 @@ class Tenant:
         """Returns one of the values."""
         return self._random.choice(values)
 
-    def part(self, values: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-        """Returns some of the keys, more often than not, each with one of its values."""
-        return {key: self.one(*among) for key, among in values.items() if self._random.random() < 0.8}
+    def part(self, choices: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+        """Returns a random part of the keys, each with one of its values."""
+        return {key: self.one(*values) for key, values in choices.items() if self._random.random() < 0.8}
 
     def place(self) -> dict[str, str]:
-        """Returns what it says about its place."""
-        fields = {key: found for key, among in PLACE.items() if (found := self.one(*among)) is not None}
+        """Returns a placement annotation with random fields, or no annotation."""
+        fields = {
+            key: value for key, values in PLACE_FIELDS.items() if (value := self.one(*values)) is not None
+        }
         return self.one({}, *[{keys.PLACE: " ".join(f"{key}={value}" for key, value in fields.items())}] * 4)
 
     def term(self) -> dict[str, Any]:
@@ -90,7 +92,7 @@ class Tenant:
         return self.part({"matchExpressions": (expressions, None), "matchFields": (expressions, None)})
 
     def pod(self, value: Sequence[dict[str, str]]) -> dict[str, Any]:
-        """Returns a Pod as the API server could have it, and some that it would refuse."""
+        """Returns a Pod with random content, which the API server may accept or refuse."""
         terms = {"nodeSelectorTerms": [self.term() for _ in range(self.one(0, 1, 2))]}
         affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
         return {
@@ -98,8 +100,8 @@ class Tenant:
                 "namespace": self.one(*NAMESPACES),
                 "name": f"{self.one('a-worker', 'b', 'sleep')}-{self.one(0, 1, 2, 3, 4)}",
                 "uid": str(self._random.random()),
-                "labels": self.part({keys.JOB: SAID[keys.JOB], "i": NUMBERS, keys.LOOSE: ("", None)}),
-                "annotations": self.part(SAID) | self.place(),
+                "labels": self.part({keys.JOB: POD_TEXTS[keys.JOB], "i": NUMBERS, keys.LOOSE: ("", None)}),
+                "annotations": self.part(POD_TEXTS) | self.place(),
                 "creationTimestamp": "2026-11-20T11:00:00Z",
                 "deletionTimestamp": self.one(None, None, None, "2026-11-21T11:00:00Z"),
             },
@@ -116,13 +118,13 @@ class Tenant:
         }
 
     def pods(self, terms: Sequence[dict[str, str]]) -> list[Pod]:
-        """Returns some, as they are read."""
-        matching = [self.pod(terms) for _ in range(self._random.randint(0, 12))]
-        unique = {(raw["metadata"]["namespace"], raw["metadata"]["name"]): raw for raw in matching}
+        """Returns some pods as the program reads them."""
+        raw_pods = [self.pod(terms) for _ in range(self._random.randint(0, 12))]
+        unique = {(raw["metadata"]["namespace"], raw["metadata"]["name"]): raw for raw in raw_pods}
         return [pod for raw in unique.values() if (pod := read_pod(raw)) is not None]
 
     def memory(self) -> Memory:
-        """Returns what the decision before may have left."""
+        """Returns a memory that an earlier decision may have left."""
         keys = (("team", "team.a"), ("evil", "evil.b"), ("evil", "pod/b-0"))
         ats = (NOW, NOW - MINUTE, NOW - HOUR, NOW - 2 * HOUR)
         failures = {
@@ -137,49 +139,51 @@ class Tenant:
 
 
 @pytest.fixture(params=[300, pytest.param(1_000_000, marks=pytest.mark.soak)])
-def tenants(request: pytest.FixtureRequest, seed: int) -> Each:
-    """Has something hold of this many: 300, in the soak a million others, that take 17 minutes."""
+def check_tenants(request: pytest.FixtureRequest, seed: int) -> CheckTenants:
+    """Returns a function that checks 300 tenants. In the soak, it checks a million in 17 minutes."""
 
-    def each(holds: Callable[[Tenant], None]) -> None:
+    def check_all(check: Callable[[Tenant], None]) -> None:
         for number in range(seed, seed + request.param):
             try:
-                holds(Tenant(number))
+                check(Tenant(number))
             except Exception as error:
                 error.add_note(f"Tenant({number})")
                 raise
 
-    return each
+    return check_all
 
 
-def test_with_any_annotations_a_decision_is_made_and_no_node_given_twice(tenants: Each) -> None:
-    def holds(tenant: Tenant) -> None:
+def test_random_pods_cause_no_error_and_no_node_is_assigned_twice(check_tenants: CheckTenants) -> None:
+    def check(tenant: Tenant) -> None:
         hostile = tenant.pods(WITHOUT_DEVICES + WITH_DEVICES)
-        decision = decide(TOPOLOGY, [*hostile, *VICTIM], NOW, memory=tenant.memory())
+        decision = decide(TOPOLOGY, [*hostile, *VICTIM_JOB], NOW, memory=tenant.memory())
         assert decision.errors == ()
-        busy = {pod.node for pod in hostile if pod.demand.uses(DEVICES) and pod.node}
-        given_away: list[str] = []
+        used_nodes = {pod.node for pod in hostile if pod.demand.uses(DEVICES) and pod.node}
+        assigned_nodes: list[str] = []
         for admission in decision.admissions:
             size = admission.job.place.size
-            new = {*admission.blocks.values()}
-            stands = any(member.pod.node or member.pod.admitted_at for member in admission.job.workers)
-            for value in new if size > 1 and not stands else ():
+            units = {*admission.blocks.values()}
+            was_admitted = any(member.pod.node or member.pod.admitted_at for member in admission.job.workers)
+            for value in units if size > 1 and not was_admitted else ():
                 names = TOPOLOGY.units_of_label(admission.job.place.unit)[value].names
-                assert busy.isdisjoint(names)
-                given_away += names
-        assert len(given_away) == len(set(given_away))
-        for (member,) in (doubted.job.pods for doubted in decision.untrusted):
-            held = {name for name, holders in decision.cluster.holders.items() if member.key in holders}
-            assert held <= {member.pod.node} or not is_jobless(member.key)
+                assert used_nodes.isdisjoint(names)
+                assigned_nodes += names
+        assert len(assigned_nodes) == len(set(assigned_nodes))
+        for (member,) in (waiting.job.pods for waiting in decision.untrusted):
+            held_nodes = {name for name, holders in decision.cluster.holders.items() if member.key in holders}
+            assert held_nodes <= {member.pod.node} or not is_jobless(member.key)
         assert all(not pod.started for deletion in decision.deletions for pod in deletion.pods)
 
-    tenants(holds)
+    check_tenants(check)
 
 
-def test_pods_without_devices_change_nothing_for_those_who_have_them(tenants: Each) -> None:
-    alone = placed(decide(TOPOLOGY, VICTIMS, NOW))
+def test_random_pods_without_devices_do_not_change_the_units_of_other_jobs(
+    check_tenants: CheckTenants,
+) -> None:
+    expected = placed_jobs(decide(TOPOLOGY, VICTIM_JOBS, NOW))
 
-    def holds(tenant: Tenant) -> None:
-        beside = placed(decide(TOPOLOGY, [*tenant.pods(WITHOUT_DEVICES), *VICTIMS], NOW))
-        assert {name: units for name, units in beside.items() if name in alone} == alone
+    def check(tenant: Tenant) -> None:
+        units_by_job = placed_jobs(decide(TOPOLOGY, [*tenant.pods(WITHOUT_DEVICES), *VICTIM_JOBS], NOW))
+        assert {name: units for name, units in units_by_job.items() if name in expected} == expected
 
-    tenants(holds)
+    check_tenants(check)

@@ -1,4 +1,4 @@
-"""The texts of placement; other tests compare codes, and the facts that a text has."""
+"""Tests of the complete texts of `placement.messages`. Other tests compare only parts of the texts."""
 
 from datetime import timedelta
 from typing import Any
@@ -104,7 +104,7 @@ TEXTS: dict[str, list[tuple[tuple[Any, ...], str]]] = {
     "reserved_from": [((("a", "b"), "noon"), "a b from noon")],
     "invalid_row": [((ERROR,), "a row of the rule table is invalid: ValueError: e")],
 }
-"""The texts of each function, with its values."""
+"""For each function: its arguments, and the text that it returns."""
 
 FAULT_TEXTS: dict[str, tuple[tuple[object, ...], str]] = {
     "place": (("why",), "why"),
@@ -247,11 +247,11 @@ CONSTANTS = {
     "not_texts": "namespaces {!r} and unit {!r} of a guarantee must be texts",
     "invalid_count": "count {!r} of a guarantee must be a number from 0 to {}",
 }
-"""The texts without values, and the templates."""
+"""The constants and the templates."""
 
 
-def test_every_text_is_compared() -> None:
-    """Protects this module from a new function that it does not know."""
+def test_all_functions_and_faults_have_expected_texts() -> None:
+    """If a function is new, add its texts to `TEXTS`, or to `FAULT_TEXTS` for a fault."""
     assert texts.functions(messages) == {*TEXTS, "fault"}
     assert FAULTS.keys() == FAULT_TEXTS.keys()
 
@@ -259,28 +259,28 @@ def test_every_text_is_compared() -> None:
 @pytest.mark.parametrize(
     ("name", "values", "text"), [(name, *case) for name, cases in TEXTS.items() for case in cases]
 )
-def test_the_text_of_a_function(name: str, values: tuple[Any, ...], text: str) -> None:
+def test_a_function_returns_its_text(name: str, values: tuple[Any, ...], text: str) -> None:
     assert getattr(messages, name)(*values) == text
 
 
 def test_a_reservation_is_named_if_enough_can_become_free() -> None:
-    own = "needs 2; 1 free; what becomes free is reserved for it"
-    assert messages.shortage("needs 2", "1 free", reserved=True) == own
+    text = "needs 2; 1 free; what becomes free is reserved for it"
+    assert messages.shortage("needs 2", "1 free", reserved=True) == text
     too_few = "needs 2; 1 free; at most 1 can become free"
     assert messages.shortage("needs 2", "1 free", [], 1, reserved=True) == too_few
 
 
-@pytest.mark.parametrize(("code", "values", "text"), [(code, *each) for code, each in FAULT_TEXTS.items()])
-def test_the_text_of_a_fault(code: str, values: tuple[object, ...], text: str) -> None:
+@pytest.mark.parametrize(("code", "values", "text"), [(code, *entry) for code, entry in FAULT_TEXTS.items()])
+def test_a_fault_has_its_text(code: str, values: tuple[object, ...], text: str) -> None:
     assert messages.fault(code, *values) == text
 
 
-def test_the_reference_has_every_code_and_no_other() -> None:
-    """Protects people and programs that look a code up."""
+def test_the_reference_lists_exactly_the_codes_of_reasons_and_events() -> None:
+    """Protects users who look up a code in the reference."""
     assert set(meanings()["waiting"]) == set(Reason)
     assert set(meanings()["events"]) == set(EventReason)
     assert set(WITHOUT_NAMES) == set(Reason) - {Reason.PODS, Reason.UNITS}
 
 
-def test_the_texts_without_values_and_the_templates() -> None:
-    assert texts.written(messages) == CONSTANTS
+def test_the_constants_and_templates_have_their_texts() -> None:
+    assert texts.constants(messages) == CONSTANTS

@@ -1,4 +1,4 @@
-"""What a tenant writes on pods, and what it may cost the others: each case is an attack that worked."""
+"""Tests that a user's pods do not harm other users. Each case is an attack that once succeeded."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -22,34 +22,36 @@ from tests.placement.world import (
     NOW,
     SECOND,
     WHOLE_NODE,
-    bound,
+    bind_pods,
     decide,
-    deleted,
-    foreign,
+    deleted_pods,
+    foreign_pod,
     job,
     node,
-    on,
-    pinned,
-    placed,
+    pin_pod,
+    placed_jobs,
+    select_nodes,
     servers,
-    waiting,
+    waiting_reasons,
 )
 
 ZONE = "topology.kubernetes.io/zone"
-PLAIN = replace(node(9, 0), labels={HOSTNAME: "n9-0", ZONE: "a"})
-FOUR = {name: replace(server, labels={**server.labels, ZONE: "a"}) for name, server in servers(4).items()}
+PLAIN_NODE = replace(node(9, 0), labels={HOSTNAME: "n9-0", ZONE: "a"})
+FOUR_SERVERS = {
+    name: replace(server, labels={**server.labels, ZONE: "a"}) for name, server in servers(4).items()
+}
 EVIL: dict[str, Any] = {"namespace": "evil"}
 TUNING = Tuning()
 
 
-def ask(
+def decision_about(
     nodes: Iterable[Node], *pods: Iterable[Pod], memory: Memory | None = None, now: Any = NOW
 ) -> Decision:
     return decide(Topology(nodes), chain.from_iterable(pods), now, TUNING, memory)
 
 
-def claims(pods: Iterable[Pod], **changes: Any) -> list[Pod]:
-    """Returns pods that say something else about their place."""
+def with_place(pods: Iterable[Pod], **changes: Any) -> list[Pod]:
+    """Returns the pods with other values in their placement annotations."""
     return [replace(pod, place=pod.place and replace(pod.place, **changes)) for pod in pods]
 
 
@@ -57,268 +59,343 @@ def without_devices(pods: Iterable[Pod]) -> list[Pod]:
     return [replace(pod, demand=Demand(requests={"cpu": 100})) for pod in pods]
 
 
-def test_a_pod_that_names_a_zone_its_unit_holds_no_node_of_it() -> None:
-    sleeper = replace(
-        foreign("sleep", PLAIN.name, neuron=False),
+def test_a_pod_whose_annotation_names_a_zone_does_not_hold_the_zone() -> None:
+    sleeping_pod = replace(
+        foreign_pod("sleep", PLAIN_NODE.name, neuron=False),
         job="evil.sleep",
         place=Place(Placer.WHOLE_JOB, 4, 2, ZONE),
     )
-    decision = ask([*FOUR.values(), PLAIN], [sleeper], job("a", 16))
-    assert placed(decision) == {"a": "us-01 us-02 us-03 us-04"}
+    decision = decision_about([*FOUR_SERVERS.values(), PLAIN_NODE], [sleeping_pod], job("a", 16))
+    assert placed_jobs(decision) == {"a": "us-01 us-02 us-03 us-04"}
     [message] = decision.untrusted
     assert ZONE in message.why
     assert message.job.pods[0].pod.name == "sleep"
 
 
-def test_text_of_a_tenant_is_shown_without_its_escape_sequences() -> None:
-    sleeper = replace(
-        foreign("sleep", "n1-0", neuron=False), place=Place(Placer.WHOLE_JOB, 4, 4, "\x1b[2Jzone")
+def test_escape_sequences_in_a_users_annotation_are_escaped_in_messages() -> None:
+    sleeping_pod = replace(
+        foreign_pod("sleep", "n1-0", neuron=False), place=Place(Placer.WHOLE_JOB, 4, 4, "\x1b[2Jzone")
     )
-    waits = replace(sleeper, name="waits", uid="waits", node="", gates=(GATE,), created=NOW)
-    decision = ask(FOUR.values(), [sleeper, waits])
-    for text in (decision.untrusted[0].why, *waiting(decision).values()):
+    waiting_pod = replace(sleeping_pod, name="waits", uid="waits", node="", gates=(GATE,), created=NOW)
+    decision = decision_about(FOUR_SERVERS.values(), [sleeping_pod, waiting_pod])
+    for text in (decision.untrusted[0].why, *waiting_reasons(decision).values()):
         assert r"\x1b[2Jzone" in text
         assert text.isprintable()
 
 
-def test_the_same_on_a_node_of_the_zone_with_a_device_holds_that_node_only() -> None:
-    worker = replace(foreign("w", "n1-0"), job="evil.w", place=Place(Placer.WHOLE_JOB, 4, 2, ZONE))
-    assert placed(ask(FOUR.values(), [worker], job("a", 12))) == {"a": "us-02 us-03 us-04"}
-    assert placed(ask(FOUR.values(), [worker], job("a", 2))) == {"a": "us-01-b"}
+def test_a_pod_with_a_device_whose_annotation_names_a_zone_holds_only_its_node() -> None:
+    worker = replace(foreign_pod("w", "n1-0"), job="evil.w", place=Place(Placer.WHOLE_JOB, 4, 2, ZONE))
+    assert placed_jobs(decision_about(FOUR_SERVERS.values(), [worker], job("a", 12))) == {
+        "a": "us-02 us-03 us-04"
+    }
+    assert placed_jobs(decision_about(FOUR_SERVERS.values(), [worker], job("a", 2))) == {"a": "us-01-b"}
 
 
-def test_pods_without_devices_take_no_unit() -> None:
-    standing = without_devices(
-        bound(job("evil", 4, **EVIL), on(FOUR, *(f"n1-{place}" for place in range(4))))
+def test_pods_without_devices_hold_no_unit() -> None:
+    running_pods = without_devices(
+        bind_pods(job("evil", 4, **EVIL), select_nodes(FOUR_SERVERS, *(f"n1-{place}" for place in range(4))))
     )
-    decision = ask(FOUR.values(), standing, job("a", 16))
-    assert placed(decision) == {"a": "us-01 us-02 us-03 us-04"}
-    decision = ask(FOUR.values(), without_devices(job("evil", 16, age=HOUR, **EVIL)), job("a", 16))
-    assert placed(decision) == {"a": "us-01 us-02 us-03 us-04"}
-    assert all("it requests no aws.amazon.com/neuron" in why for why in waiting(decision).values())
+    decision = decision_about(FOUR_SERVERS.values(), running_pods, job("a", 16))
+    assert placed_jobs(decision) == {"a": "us-01 us-02 us-03 us-04"}
+    decision = decision_about(
+        FOUR_SERVERS.values(), without_devices(job("evil", 16, age=HOUR, **EVIL)), job("a", 16)
+    )
+    assert placed_jobs(decision) == {"a": "us-01 us-02 us-03 us-04"}
+    assert all("it requests no aws.amazon.com/neuron" in why for why in waiting_reasons(decision).values())
 
 
-def test_pods_without_devices_are_no_workers_of_a_job_of_their_namespace() -> None:
-    victim = bound(job("a", 4), on(FOUR, *(f"n1-{place}" for place in range(4))))
-    forged = without_devices(
+def test_pods_without_devices_do_not_count_as_workers_of_another_job() -> None:
+    victim = bind_pods(job("a", 4), select_nodes(FOUR_SERVERS, *(f"n1-{place}" for place in range(4))))
+    forged_pods = without_devices(
         replace(pod, uid=f"x-{pod.uid}", name=f"x-{pod.name}") for pod in job("a", 4, config=2)
     )
-    decision = ask(FOUR.values(), [*victim, *forged])
+    decision = decision_about(FOUR_SERVERS.values(), [*victim, *forged_pods])
     assert not decision.deletions
     assert not decision.admissions
-    assert placed(ask(FOUR.values(), [*job("a", 4), *forged])) == {"a": "us-01"}
+    assert placed_jobs(decision_about(FOUR_SERVERS.values(), [*job("a", 4), *forged_pods])) == {"a": "us-01"}
 
 
-def test_a_pod_that_takes_a_jobs_host_port_keeps_it_off_its_node_only() -> None:
+def test_a_pod_that_uses_a_jobs_host_port_keeps_the_job_off_only_its_node() -> None:
     port = Demand(requests={"cpu": 100, "host port 22/TCP": 1000})
-    listening = replace(foreign("port", "n1-0", neuron=False), demand=port)
-    wanted = Demand(requests=WHOLE_NODE | {"host port 22/TCP": 1000})
-    decision = ask(FOUR.values(), [listening], job("a", 12, demand=wanted), job("b", 4, demand=wanted))
-    assert placed(decision) == {"a": "us-02 us-03 us-04"}
-    assert "us-01: node n1-0 does not have enough host port 22/TCP" in waiting(decision)["b"]
+    other_pod = replace(foreign_pod("port", "n1-0", neuron=False), demand=port)
+    demand = Demand(requests=WHOLE_NODE | {"host port 22/TCP": 1000})
+    decision = decision_about(
+        FOUR_SERVERS.values(), [other_pod], job("a", 12, demand=demand), job("b", 4, demand=demand)
+    )
+    assert placed_jobs(decision) == {"a": "us-02 us-03 us-04"}
+    assert "us-01: node n1-0 does not have enough host port 22/TCP" in waiting_reasons(decision)["b"]
 
 
-def test_pods_of_one_job_that_disagree_on_a_node_end_no_pass() -> None:
-    first, second = bound(job("evil", 2, config=1, **EVIL), on(FOUR, "n1-0", "n1-0"), started=True)
-    larger = replace(second, place=Place(Placer.WHOLE_JOB, 2, 4, SERVER_4))
-    for pods in ([first, larger], [larger, first]):
-        decision = ask(FOUR.values(), pods, job("a", 16), job("b", 15, config=1))
-        assert "us-01: held by evil/evil" in waiting(decision)["a"]
-        assert "n1-0: held by evil/evil" in waiting(decision)["b"]
+def test_two_pods_of_a_job_on_one_node_with_different_annotations_cause_no_error() -> None:
+    first_worker, second_worker = bind_pods(
+        job("evil", 2, config=1, **EVIL), select_nodes(FOUR_SERVERS, "n1-0", "n1-0"), started=True
+    )
+    changed_worker = replace(second_worker, place=Place(Placer.WHOLE_JOB, 2, 4, SERVER_4))
+    for pods in ([first_worker, changed_worker], [changed_worker, first_worker]):
+        decision = decision_about(FOUR_SERVERS.values(), pods, job("a", 16), job("b", 15, config=1))
+        assert "us-01: held by evil/evil" in waiting_reasons(decision)["a"]
+        assert "n1-0: held by evil/evil" in waiting_reasons(decision)["b"]
         assert not decision.errors
 
 
-def test_an_error_about_one_job_is_reported_and_the_others_are_placed() -> None:
-    class Odd(dict[str, str]):
+def test_an_error_about_one_job_is_reported_and_other_jobs_are_admitted() -> None:
+    class FaultySelector(dict[str, str]):
         def items(self) -> Any:
             raise RuntimeError("odd")
 
-    odd = job("evil", 4, demand=Demand(Odd(), requests=WHOLE_NODE), **EVIL)
-    decision = ask(FOUR.values(), odd, job("a", 4))
-    assert placed(decision) == {"a": "us-01"}
+    faulty_job = job("evil", 4, demand=Demand(FaultySelector(), requests=WHOLE_NODE), **EVIL)
+    decision = decision_about(FOUR_SERVERS.values(), faulty_job, job("a", 4))
+    assert placed_jobs(decision) == {"a": "us-01"}
     assert [(failure.key, str(error)) for failure, error in decision.errors] == [
         (("evil", "evil.evil"), "odd")
     ]
-    assert "RuntimeError('odd')" in waiting(decision)["evil/evil"]
+    assert "RuntimeError('odd')" in waiting_reasons(decision)["evil/evil"]
 
 
-def test_an_error_about_the_place_of_a_pod_is_reported_for_its_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    odd = bound(job("evil", 4, **EVIL), on(FOUR, "n1-0", "n1-1", "n1-2", "n1-3"))
-    honest = Cluster.add_pod
+def test_an_error_about_one_pod_is_reported_for_its_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    faulty_job = bind_pods(job("evil", 4, **EVIL), select_nodes(FOUR_SERVERS, "n1-0", "n1-1", "n1-2", "n1-3"))
+    original_add_pod = Cluster.add_pod
 
-    def add_pod(cluster: Cluster, member: Member) -> None:
-        honest(cluster, member)
+    def add_pod_with_bug(cluster: Cluster, member: Member) -> None:
+        original_add_pod(cluster, member)
         if member.pod.name == "evil-worker-2":
             raise RuntimeError("odd")
 
-    monkeypatch.setattr(Cluster, "add_pod", add_pod)
-    decision = ask(FOUR.values(), odd, job("a", 12))
-    assert placed(decision) == {"a": "us-02 us-03 us-04"}
+    monkeypatch.setattr(Cluster, "add_pod", add_pod_with_bug)
+    decision = decision_about(FOUR_SERVERS.values(), faulty_job, job("a", 12))
+    assert placed_jobs(decision) == {"a": "us-02 us-03 us-04"}
     assert [(failure.key, str(error)) for failure, error in decision.errors] == [
         (("evil", "evil.evil"), "odd")
     ]
-    assert "RuntimeError('odd')" in waiting(decision)["evil/evil"]
+    assert "RuntimeError('odd')" in waiting_reasons(decision)["evil/evil"]
 
 
-def test_pods_that_cannot_be_looked_at_hold_their_nodes_and_their_pins(
+def test_pods_that_cannot_be_examined_hold_their_nodes_and_pinned_units(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Or the next job would be admitted to them and not get them."""
-    runs, waits = fleet("runs", "team", 1), job("waits", 4)
-    comes = [pinned(pod, SERVER_4, "us-02") for pod in job("comes", 4, namespace="team")]
-    bare = without_devices(fleet("bare", "evil", 3))
-    far = [pinned(pod, ZONE, "a") for pod in claims(job("far", 4, **EVIL), unit=ZONE)]
+    """Otherwise another job would be admitted to their nodes and would not get them."""
+    running_job, waiting_job = running_on_unit("runs", "team", 1), job("waits", 4)
+    pinned_job = [pin_pod(pod, SERVER_4, "us-02") for pod in job("comes", 4, namespace="team")]
+    cpu_job = without_devices(running_on_unit("bare", "evil", 3))
+    zone_job = [pin_pod(pod, ZONE, "a") for pod in with_place(job("far", 4, **EVIL), unit=ZONE)]
 
-    def of(*_: object) -> Member:
+    def fail(*_: object) -> Member:
         raise RuntimeError("odd")
 
-    monkeypatch.setattr(Examiner, "member_of", of)
-    held = ask(FOUR.values(), runs, waits, comes, bare, far).cluster.holders
-    assert {name: key for name, (key,) in held.items()} == {
+    monkeypatch.setattr(Examiner, "member_of", fail)
+    holders = decision_about(
+        FOUR_SERVERS.values(), running_job, waiting_job, pinned_job, cpu_job, zone_job
+    ).cluster.holders
+    assert {name: key for name, (key,) in holders.items()} == {
         f"n{unit}-{place}": ("team", f"team.{name}")
         for unit, name in ((1, "runs"), (2, "comes"))
         for place in range(4)
     }
 
 
-def test_a_mistake_about_why_jobs_wait_keeps_no_other_from_its_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    def odd(*_: object) -> Any:
+def test_an_error_in_the_explanation_of_waiting_jobs_prevents_no_admission(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object) -> Any:
         raise LookupError("it has no holder")
 
-    monkeypatch.setattr("placement.decide.reasons.causes_text", odd)
-    decision = ask(FOUR.values(), job("a", 12), job("b", 8))
-    assert placed(decision) == {"a": "us-01 us-02 us-03"}
-    assert "it has no holder" in waiting(decision)["b"]
+    monkeypatch.setattr("placement.decide.reasons.causes_text", fail)
+    decision = decision_about(FOUR_SERVERS.values(), job("a", 12), job("b", 8))
+    assert placed_jobs(decision) == {"a": "us-01 us-02 us-03"}
+    assert "it has no holder" in waiting_reasons(decision)["b"]
     assert [str(error) for _, error in decision.errors] == ["it has no holder"]
 
 
-def test_gated_pods_and_one_on_a_plain_node_are_no_job_that_was_begun() -> None:
+def test_one_pod_without_the_gate_does_not_make_its_job_an_admitted_job() -> None:
     pods = job("evil", 16, age=SECOND, **EVIL)
-    for forged in (
-        replace(pods[0], gates=(), node=PLAIN.name),
+    for forged_pod in (
+        replace(pods[0], gates=(), node=PLAIN_NODE.name),
         replace(pods[0], gates=()),
         replace(pods[0], gates=(), node="n4-0", demand=Demand(requests={"cpu": 1})),
     ):
-        decision = ask([*FOUR.values(), PLAIN], fleet("x", "team", 1), [forged, *pods[1:]], job("a", 12))
-        assert placed(decision) == {"a": "us-02 us-03 us-04"}
+        decision = decision_about(
+            [*FOUR_SERVERS.values(), PLAIN_NODE],
+            running_on_unit("x", "team", 1),
+            [forged_pod, *pods[1:]],
+            job("a", 12),
+        )
+        assert placed_jobs(decision) == {"a": "us-02 us-03 us-04"}
 
 
-def test_an_author_who_ungates_a_worker_is_not_before_others_and_has_nothing_reserved() -> None:
+def test_a_job_of_which_the_author_ungated_a_worker_comes_after_older_jobs() -> None:
     pods = job("evil", 16, age=SECOND, **EVIL)
-    ungated = [replace(pods[0], gates=(), node="n4-0"), *pods[1:]]
-    taken = bound(job("x", 4), on(FOUR, *(f"n1-{place}" for place in range(4))), started=True)
-    decision = ask(FOUR.values(), taken, ungated, job("a", 8, age=SECOND))
-    assert placed(decision) == {"a": "us-02 us-03"}
-    assert "reserved" not in waiting(decision)["evil/evil"]
+    pods_with_ungated_worker = [replace(pods[0], gates=(), node="n4-0"), *pods[1:]]
+    other_job = bind_pods(
+        job("x", 4), select_nodes(FOUR_SERVERS, *(f"n1-{place}" for place in range(4))), started=True
+    )
+    decision = decision_about(
+        FOUR_SERVERS.values(), other_job, pods_with_ungated_worker, job("a", 8, age=SECOND)
+    )
+    assert placed_jobs(decision) == {"a": "us-02 us-03"}
+    assert "reserved" not in waiting_reasons(decision)["evil/evil"]
 
 
-def test_devices_that_no_plugin_of_a_node_offers_hold_nothing_of_it() -> None:
-    fakes = [
-        replace(foreign(f"fake-{name}", name), demand=Demand(requests={f"aws.amazon.com/{resource}": 1000}))
-        for name, resource in zip(FOUR, ("neuron-made-up", "neurondevice") * 8, strict=True)
+def test_a_pod_that_requests_devices_that_its_node_does_not_have_holds_no_node() -> None:
+    pods = [
+        replace(
+            foreign_pod(f"fake-{name}", name), demand=Demand(requests={f"aws.amazon.com/{resource}": 1000})
+        )
+        for name, resource in zip(FOUR_SERVERS, ("neuron-made-up", "neurondevice") * 8, strict=True)
     ]
-    assert placed(ask(FOUR.values(), fakes, job("a", 16))) == {"a": "us-01 us-02 us-03 us-04"}
-    assert placed(ask(FOUR.values(), [foreign("real", "n1-0")], job("a", 16))) == {}
-
-
-def refused(count: int, ago: timedelta, job: tuple[str, str] = ("evil", "evil.evil")) -> Memory:
-    return Memory(failures={job: Failure(count, NOW - ago, "quota-police says no")})
-
-
-def test_a_job_whose_writes_are_refused_pauses_longer_each_time_and_holds_nothing_meanwhile() -> None:
-    evil = job("evil", 16, age=HOUR, **EVIL)
-    half = [*(pinned(pod, SERVER_4, "us-01") for pod in evil[:4]), *evil[4:]]
-    for count, pause in ((1, 10), (2, 20), (4, 80), (40, 1800)):
-        rests = ask(FOUR.values(), half, job("a", 16), memory=refused(count, timedelta(seconds=pause - 1)))
-        assert placed(rests) == {"a": "us-01 us-02 us-03 us-04"}
-        assert "refused to change its pods: quota-police says no" in waiting(rests)["evil/evil"]
-        assert not deleted(rests)
-        again = ask(FOUR.values(), half, job("a", 16), memory=refused(count, timedelta(seconds=pause)))
-        assert "evil/evil" in placed(again)
-
-
-def test_a_pin_of_a_refused_job_is_given_up_once_another_job_has_the_unit() -> None:
-    evil = [pinned(pod, SERVER_4, "us-01", NOW - HOUR) for pod in job("evil", 4, **EVIL)]
-    running = bound(job("a", 4), on(FOUR, *(f"n1-{place}" for place in range(4))), started=True)
-    memory = refused(3, HOUR)
-    late = ask(FOUR.values(), evil, running, memory=memory)
-    assert not deleted(late)
-    memory, later = replace(memory, unsettled=late.memory.unsettled), NOW + TUNING.bound
-    again = replace(memory, failures=refused(4, -TUNING.bound).failures)
-    assert not deleted(ask(FOUR.values(), evil, running, memory=again, now=later))
-    assert len(deleted(ask(FOUR.values(), evil, running, memory=memory, now=later))) == 4
-
-
-def fleet(name: str, namespace: str, unit: int) -> list[Pod]:
-    """Returns a job that runs for ever on an UltraServer."""
-    return bound(
-        job(name, 4, namespace=namespace), on(FOUR, *(f"n{unit}-{place}" for place in range(4))), started=True
+    assert placed_jobs(decision_about(FOUR_SERVERS.values(), pods, job("a", 16))) == {
+        "a": "us-01 us-02 us-03 us-04"
+    }
+    assert (
+        placed_jobs(decision_about(FOUR_SERVERS.values(), [foreign_pod("real", "n1-0")], job("a", 16))) == {}
     )
 
 
-def test_nothing_is_reserved_against_others_for_a_job_that_waits_for_its_own_namespace() -> None:
-    evil = [*fleet("forever", "evil", 1), *job("all", 16, age=HOUR, **EVIL)]
-    # Within its own namespace it has a reservation.
-    decision = ask(FOUR.values(), evil, job("more", 4, **EVIL), job("a", 12))
-    assert placed(decision) == {"a": "us-02 us-03 us-04"}
-    assert "evil/more" in waiting(decision)
-    theirs = ask(FOUR.values(), fleet("forever", "team", 1), job("all", 16, age=HOUR, **EVIL), job("a", 12))
-    assert "reserved for evil/all" in waiting(theirs)["a"]
+def memory_with_refusals(count: int, ago: timedelta, job: tuple[str, str] = ("evil", "evil.evil")) -> Memory:
+    return Memory(failures={job: Failure(count, NOW - ago, "quota-police says no")})
 
 
-def test_nothing_is_reserved_against_others_for_a_job_whose_room_other_pods_of_its_namespace_take() -> None:
+def test_a_job_whose_writes_are_refused_backs_off_longer_each_time_and_holds_no_unit() -> None:
+    evil_job = job("evil", 16, age=HOUR, **EVIL)
+    half_admitted = [*(pin_pod(pod, SERVER_4, "us-01") for pod in evil_job[:4]), *evil_job[4:]]
+    for count, pause in ((1, 10), (2, 20), (4, 80), (40, 1800)):
+        early_decision = decision_about(
+            FOUR_SERVERS.values(),
+            half_admitted,
+            job("a", 16),
+            memory=memory_with_refusals(count, timedelta(seconds=pause - 1)),
+        )
+        assert placed_jobs(early_decision) == {"a": "us-01 us-02 us-03 us-04"}
+        assert (
+            "refused to change its pods: quota-police says no" in waiting_reasons(early_decision)["evil/evil"]
+        )
+        assert not deleted_pods(early_decision)
+        later_decision = decision_about(
+            FOUR_SERVERS.values(),
+            half_admitted,
+            job("a", 16),
+            memory=memory_with_refusals(count, timedelta(seconds=pause)),
+        )
+        assert "evil/evil" in placed_jobs(later_decision)
+
+
+def test_a_pinned_job_with_refused_writes_is_evicted_if_another_job_has_its_unit() -> None:
+    evil_job = [pin_pod(pod, SERVER_4, "us-01", NOW - HOUR) for pod in job("evil", 4, **EVIL)]
+    running_pods = bind_pods(
+        job("a", 4), select_nodes(FOUR_SERVERS, *(f"n1-{place}" for place in range(4))), started=True
+    )
+    memory = memory_with_refusals(3, HOUR)
+    first_decision = decision_about(FOUR_SERVERS.values(), evil_job, running_pods, memory=memory)
+    assert not deleted_pods(first_decision)
+    memory, later = replace(memory, unsettled=first_decision.memory.unsettled), NOW + TUNING.bound
+    refused_memory = replace(memory, failures=memory_with_refusals(4, -TUNING.bound).failures)
+    assert not deleted_pods(
+        decision_about(FOUR_SERVERS.values(), evil_job, running_pods, memory=refused_memory, now=later)
+    )
+    assert (
+        len(
+            deleted_pods(
+                decision_about(FOUR_SERVERS.values(), evil_job, running_pods, memory=memory, now=later)
+            )
+        )
+        == 4
+    )
+
+
+def running_on_unit(name: str, namespace: str, unit: int) -> list[Pod]:
+    """Returns the pods of a job without a time limit that runs on an UltraServer."""
+    return bind_pods(
+        job(name, 4, namespace=namespace),
+        select_nodes(FOUR_SERVERS, *(f"n{unit}-{place}" for place in range(4))),
+        started=True,
+    )
+
+
+def test_a_reservation_that_waits_for_jobs_of_its_namespace_excludes_only_that_namespace() -> None:
+    evil_pods = [*running_on_unit("forever", "evil", 1), *job("all", 16, age=HOUR, **EVIL)]
+    # The reservation excludes only jobs of the same namespace.
+    decision = decision_about(FOUR_SERVERS.values(), evil_pods, job("more", 4, **EVIL), job("a", 12))
+    assert placed_jobs(decision) == {"a": "us-02 us-03 us-04"}
+    assert "evil/more" in waiting_reasons(decision)
+    other_decision = decision_about(
+        FOUR_SERVERS.values(),
+        running_on_unit("forever", "team", 1),
+        job("all", 16, age=HOUR, **EVIL),
+        job("a", 12),
+    )
+    assert "reserved for evil/all" in waiting_reasons(other_decision)["a"]
+
+
+def test_a_pod_of_the_jobs_namespace_that_uses_its_port_makes_the_reservation_internal() -> None:
     port = {"host port 22/TCP": 1000}
     for namespace, reserved in (("evil", "us-01 us-02 us-03"), ("team", "")):
-        lodger = replace(
-            foreign("port", "n1-0", neuron=False),
+        port_pod = replace(
+            foreign_pod("port", "n1-0", neuron=False),
             namespace=namespace,
             job=f"{namespace}.x",
             demand=Demand(requests=port),
         )
-        large = job("all", 16, age=HOUR, demand=Demand(requests=WHOLE_NODE | port), **EVIL)
-        decision = ask(FOUR.values(), [lodger], large, job("a", 12))
-        assert placed(decision).get("a", "") == reserved
+        large_job = job("all", 16, age=HOUR, demand=Demand(requests=WHOLE_NODE | port), **EVIL)
+        decision = decision_about(FOUR_SERVERS.values(), [port_pod], large_job, job("a", 12))
+        assert placed_jobs(decision).get("a", "") == reserved
 
 
-def terms(number: int, count: int) -> Demand:
-    """Returns a demand of its own that costs this many comparisons."""
+def demand_with_comparisons(number: int, count: int) -> Demand:
+    """Returns a demand that needs ``count`` comparisons. Each ``number`` gives a different demand."""
     values = tuple(f"{number}-{value}" for value in range(count - 3))
     return Demand({}, (Term((Expression(HOSTNAME, "NotIn", values),)),), (), WHOLE_NODE)
 
 
-def test_conditions_of_one_namespace_are_compared_up_to_a_bound_and_it_waits_alone() -> None:
-    each = 100 - RANKING_COST
-    evil = [job(f"j{number}", 4, age=HOUR, demand=terms(number, each), **EVIL) for number in range(12)]
-    decision = ask(FOUR.values(), *evil, job("a", 16, age=2 * HOUR), job("b", 4, demand=terms(99, each)))
-    messages = [why for why in waiting(decision).values() if "conditions on nodes" in why]
-    assert len(messages) == 12 - MOST_COMPARED // (each - 1 + RANKING_COST)
+def test_the_comparisons_for_one_namespace_are_limited_and_do_not_delay_other_namespaces() -> None:
+    cost = 100 - RANKING_COST
+    evil_job = [
+        job(f"j{number}", 4, age=HOUR, demand=demand_with_comparisons(number, cost), **EVIL)
+        for number in range(12)
+    ]
+    decision = decision_about(
+        FOUR_SERVERS.values(),
+        *evil_job,
+        job("a", 16, age=2 * HOUR),
+        job("b", 4, demand=demand_with_comparisons(99, cost)),
+    )
+    messages = [why for why in waiting_reasons(decision).values() if "conditions on nodes" in why]
+    assert len(messages) == 12 - MOST_COMPARED // (cost - 1 + RANKING_COST)
     assert f"at most {MOST_COMPARED}" in messages[0]
-    assert "conditions" not in waiting(decision)["b"]
+    assert "conditions" not in waiting_reasons(decision)["b"]
 
 
-def test_kinds_of_node_without_any_condition_count_as_well() -> None:
+def test_different_requests_without_conditions_also_use_up_the_limit_of_comparisons() -> None:
     kinds = [
         Demand(requests=WHOLE_NODE | {"cpu": 1000 + number})
         for number in range(2 * MOST_COMPARED // RANKING_COST)
     ]
-    evil = [job(f"j{number}", 1, age=HOUR, demand=kind, **EVIL) for number, kind in enumerate(kinds)]
-    messages = [why for why in waiting(ask([], *evil)).values() if "conditions on nodes" in why]
+    evil_job = [job(f"j{number}", 1, age=HOUR, demand=kind, **EVIL) for number, kind in enumerate(kinds)]
+    messages = [
+        why for why in waiting_reasons(decision_about([], *evil_job)).values() if "conditions on nodes" in why
+    ]
     assert len(messages) == len(kinds) // 2
 
 
 def test_workers_with_many_different_demands_wait_with_a_reason() -> None:
     pods = [
-        replace(pod, demand=terms(number % (MOST_DEMANDS + 1), 5))
+        replace(pod, demand=demand_with_comparisons(number % (MOST_DEMANDS + 1), 5))
         for number, pod in enumerate(job("evil", 8, **EVIL))
     ]
-    assert f"at most {MOST_DEMANDS}" in waiting(ask(FOUR.values(), pods))["evil/evil"]
+    assert (
+        f"at most {MOST_DEMANDS}" in waiting_reasons(decision_about(FOUR_SERVERS.values(), pods))["evil/evil"]
+    )
 
 
-def test_nodes_that_are_full_are_not_ranked_for_each_kind_of_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    """100 jobs of one node of one namespace took 8 s of each decision about 4,000 nodes."""
-    ranked, rank = [], Ranking._rank  # noqa: SLF001 - the work is what counts
-    monkeypatch.setattr(Ranking, "_rank", lambda own, unit: (ranked.append(unit), rank(own, unit))[1])
-    evil = [job(f"j{n}", 1, demand=Demand(requests=WHOLE_NODE | {"cpu": 1000 + n}), **EVIL) for n in range(9)]
-    decision = ask(FOUR.values(), [foreign(f"on-{name}", name) for name in FOUR], *evil)
+def test_full_nodes_are_not_ranked_for_each_kind_of_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 100 jobs of one node and 4,000 nodes, the ranking once took 8 s in each decision."""
+    ranked_units, rank = [], Ranking._rank  # noqa: SLF001 - to count the calls
+    monkeypatch.setattr(
+        Ranking, "_rank", lambda ranking, unit: (ranked_units.append(unit), rank(ranking, unit))[1]
+    )
+    evil_job = [
+        job(f"j{n}", 1, demand=Demand(requests=WHOLE_NODE | {"cpu": 1000 + n}), **EVIL) for n in range(9)
+    ]
+    decision = decision_about(
+        FOUR_SERVERS.values(), [foreign_pod(f"on-{name}", name) for name in FOUR_SERVERS], *evil_job
+    )
     assert len(decision.waiting) == 9
-    assert not ranked
+    assert not ranked_units

@@ -1,1 +1,1 @@
-"""Tests that are judged by a real control plane."""
+"""Tests against a real control plane."""

@@ -1,22 +1,22 @@
-"""How tests wait until the scheduler has bound Pods."""
+"""Functions that wait until the scheduler has bound Pods."""
 
 from testbed.plane.kubectl import Kubectl, Object
 
 
 def wait_bound(inside: Kubectl, names: list[str]) -> dict[str, str]:
-    """Waits until all these Pods are bound, and says on which nodes they are."""
+    """Waits until all these Pods are bound. Returns the node of each Pod, by the Pod's name."""
 
-    def nodes(obj: Object) -> dict[str, str]:
-        on = {item["metadata"]["name"]: item["spec"].get("nodeName", "") for item in obj["items"]}
-        return {name: on.get(name, "") for name in names}
+    def nodes_of_pods(obj: Object) -> dict[str, str]:
+        node_of_pod = {item["metadata"]["name"]: item["spec"].get("nodeName", "") for item in obj["items"]}
+        return {name: node_of_pod.get(name, "") for name in names}
 
-    return nodes(inside.wait_for(lambda obj: all(nodes(obj).values()), "pods"))
+    return nodes_of_pods(inside.wait_for(lambda obj: all(nodes_of_pods(obj).values()), "pods"))
 
 
 def wait_count(inside: Kubectl, count: int, *select: str) -> list[Object]:
-    """Waits until this many Pods are bound, and returns them."""
+    """Waits until exactly ``count`` Pods are bound, and returns these Pods."""
 
-    def bound_ones(obj: Object) -> list[Object]:
+    def bound_pods(obj: Object) -> list[Object]:
         return [item for item in obj["items"] if item["spec"].get("nodeName")]
 
-    return bound_ones(inside.wait_for(lambda obj: len(bound_ones(obj)) == count, "pods", *select))
+    return bound_pods(inside.wait_for(lambda obj: len(bound_pods(obj)) == count, "pods", *select))

@@ -1,4 +1,4 @@
-"""The files of examples/, created as a person would."""
+"""A check of the files in examples/ by a server-side dry run of kubectl."""
 
 import json
 
@@ -10,9 +10,9 @@ from testbed.plane.webhook import REPOSITORY
 
 
 def assert_changed(inside: Kubectl, *names: str) -> None:
-    """Creates files by a strict dry run: the API server accepts all fields, the webhook changes all files."""
+    """Asserts by a strict dry run that the webhook changes every object, and the API server accepts it."""
     for name in names:
         path = REPOSITORY / "examples" / f"{name}.yaml"
         output = inside.run("create", "--dry-run=server", "--validate=strict", "-o", "yaml", "-f", str(path))
-        for each in yaml.safe_load_all(output.stdout):
-            assert ADDED in json.dumps(each), f"{name}: {each['metadata']['name']}"
+        for document in yaml.safe_load_all(output.stdout):
+            assert ADDED in json.dumps(document), f"{name}: {document['metadata']['name']}"

@@ -1,4 +1,4 @@
-"""How the Pods of a preview are compared with those that a real operator made of the same job."""
+"""Compares the Pods of a preview with the Pods that a real operator creates for the same job."""
 
 import json
 from collections import Counter
@@ -18,7 +18,7 @@ CONTAINER = ("spec", "containers", 0)
 
 
 def pods_of(namespace: Kubectl, name: str, count: int) -> list[Object]:
-    """Returns the Pods of a job, which its operator calls after it, once this many are there."""
+    """Waits until a job has ``count`` Pods, whose names begin with the job's name, and returns these Pods."""
 
     def of_job(obj: Object) -> list[Object]:
         return [item for item in obj["items"] if item["metadata"]["name"].startswith(f"{name}-")]
@@ -27,48 +27,48 @@ def pods_of(namespace: Kubectl, name: str, count: int) -> list[Object]:
 
 
 def blocks(pods: list[Object]) -> set[str]:
-    """Returns the blocks that Pods are in."""
+    """Returns the values of the Pods' block labels."""
     return {pod["metadata"]["labels"][keys.BLOCK] for pod in pods if keys.BLOCK in pod["metadata"]["labels"]}
 
 
-def are_as_previewed(namespace: Kubectl, made: Object, pods: list[Object]) -> None:
-    """Checks that what the webhook added to the Pods of a job is what the preview of the job says.
+def assert_as_previewed(namespace: Kubectl, job: Object, pods: list[Object]) -> None:
+    """Asserts that the webhook added to the Pods of a job what the preview of the job shows.
 
     Args:
-        namespace: where they are.
-        made: the job, as a user writes it.
-        pods: that its operator made.
+        namespace: The namespace of the job and its Pods.
+        job: The job, as a user writes it.
+        pods: The Pods that the operator created for the job.
     """
     command = ["preview", "--pods", "--without-placement", "-n", str(namespace.namespace), "-o", "json"]
-    result = CliRunner().invoke(main, command, input=json.dumps(made), catch_exceptions=False)
+    result = CliRunner().invoke(main, command, input=json.dumps(job), catch_exceptions=False)
     (item,) = json.loads(result.stdout)["items"]
-    parts = item["pods"]
-    after = [jsonpatch.apply_patch(part["pod"], part["preview"]["patch"]) for part in parts]
-    names = {
-        name for obj, part in zip(after, parts, strict=True) for name in env(obj).keys() - env(part["pod"])
-    }
-    wanted: Counter[str] = Counter()
-    for part, obj in zip(parts, after, strict=True):
-        wanted[got(obj, names)] += 1 + part["last"] - part["first"]
-        alike = [pod for pod in pods if marks(part["pod"]) <= marks(pod)]
-        assert got(obj, names) in {got(pod, names) for pod in alike}, part
-    assert wanted == Counter(got(pod, names) for pod in pods)
+    rows = item["pods"]
+    after = [jsonpatch.apply_patch(row["pod"], row["preview"]["patch"]) for row in rows]
+    names = {name for pod, row in zip(after, rows, strict=True) for name in env(pod).keys() - env(row["pod"])}
+    expected: Counter[str] = Counter()
+    for row, previewed in zip(rows, after, strict=True):
+        expected[additions(previewed, names)] += 1 + row["last"] - row["first"]
+        matching_pods = [
+            pod for pod in pods if labels_and_annotations(row["pod"]) <= labels_and_annotations(pod)
+        ]
+        assert additions(previewed, names) in {additions(pod, names) for pod in matching_pods}, row
+    assert expected == Counter(additions(pod, names) for pod in pods)
 
 
-def got(pod: Object, names: Collection[str]) -> str:
-    """Returns what the webhook may have added to a Pod; only variables with its own names."""
+def additions(pod: Object, names: Collection[str]) -> str:
+    """Returns, as JSON, the fields to which the webhook adds, with the variables of these names."""
     mounts = {item["mountPath"]: item["name"] for item in get_maps(pod, (*CONTAINER, "volumeMounts"))}
-    ours = {path: name for path, name in mounts.items() if name == "ultraserver-init"}
+    mounts_of_init = {path: name for path, name in mounts.items() if name == "ultraserver-init"}
     variables = {name: value for name, value in env(pod).items() if name in names}
     spec = {key: pod["spec"].get(key) for key in ("nodeSelector", "schedulingGates")}
     spec["affinity"] = unmerged(pod["spec"].get("affinity"))
-    return canonical([pod["metadata"]["labels"].get(keys.BLOCK), spec, ours, variables])
+    return canonical([pod["metadata"]["labels"].get(keys.BLOCK), spec, mounts_of_init, variables])
 
 
 def unmerged(affinity: Any) -> Any:
     """Returns affinity without the API server's expressions for matchLabelKeys and mismatchLabelKeys.
 
-    It does so when it has admitted a Pod (Kubernetes, ``pkg/registry/core/pod/strategy.go``).
+    The API server adds them to a Pod that it stores (Kubernetes, ``pkg/registry/core/pod/strategy.go``).
     """
     if isinstance(affinity, list):
         return [unmerged(item) for item in affinity]
@@ -78,16 +78,16 @@ def unmerged(affinity: Any) -> Any:
     result = {key: unmerged(value) for key, value in affinity.items()}
     if merged:
         selector = result["labelSelector"]
-        kept = [each for each in selector.get("matchExpressions", ()) if each["key"] not in merged]
+        kept = [row for row in selector.get("matchExpressions", ()) if row["key"] not in merged]
         result["labelSelector"] = {**selector, "matchExpressions": kept}
     return result
 
 
 def env(pod: Object) -> dict[str, str]:
-    """Returns the variables of the main container; of two with one name the last counts."""
+    """Returns the variables of the first container. If two have the same name, the last value is used."""
     return {item["name"]: item.get("value", "") for item in get_maps(pod, (*CONTAINER, "env"))}
 
 
-def marks(pod: Object) -> set[tuple[str, str]]:
-    """Labels and annotations."""
+def labels_and_annotations(pod: Object) -> set[tuple[str, str]]:
+    """Returns the labels and annotations of a Pod."""
     return {*get(pod, ("metadata", "labels")).items(), *get(pod, ("metadata", "annotations")).items()}

@@ -1,4 +1,4 @@
-"""A webhook inside the test process: it gives the configured answers."""
+"""A webhook in the test process, which answers reviews with a function of the test."""
 
 import base64
 import contextlib
@@ -18,8 +18,8 @@ Review = dict[str, Any]
 Patch = list[dict[str, Any]]
 
 
-def patching(patch: Callable[[Review], Patch]) -> Callable[[Review], Review]:
-    """Answers with the patch that ``patch`` returns for the request's object."""
+def answer_with_patch(patch: Callable[[Review], Patch]) -> Callable[[Review], Review]:
+    """Returns a function that answers a review with the patch that ``patch`` returns for its object."""
 
     def answer(review: Review) -> Review:
         operations = base64.b64encode(json.dumps(patch(review["request"]["object"])).encode()).decode()
@@ -30,15 +30,15 @@ def patching(patch: Callable[[Review], Patch]) -> Callable[[Review], Review]:
     return answer
 
 
-def mutating(review: Review) -> Review:
-    """Answers as the webhook does, with the packaged table."""
+def answer_of_webhook(review: Review) -> Review:
+    """Returns the webhook's answer to a review, by the packaged table."""
     decoded = decode(json.dumps(review).encode(), 0)
-    answered: Review = json.loads(encode(decoded.uid, mutate(load_default(), decoded)))
-    return answered
+    result: Review = json.loads(encode(decoded.uid, mutate(load_default(), decoded)))
+    return result
 
 
 def patch_of(response: Review) -> Patch:
-    """Returns the operations of a response, none where it has no patch."""
+    """Returns the operations of a response's patch, or none if it has no patch."""
     patch: Patch = json.loads(base64.b64decode(response["patch"])) if "patch" in response else []
     return patch
 
@@ -51,15 +51,15 @@ class _Server(http.server.ThreadingHTTPServer):
 
 
 @contextlib.contextmanager
-def answering(folder: Path, answer: Callable[[Review], Review]) -> Iterator[str]:
-    """Serves answers on loopback.
+def serve_answers(folder: Path, answer: Callable[[Review], Review]) -> Iterator[str]:
+    """Serves a webhook on loopback.
 
     Args:
-        folder: has the development certificates of a webhook.
-        answer: from a review to an answer.
+        folder: The folder with the development certificate of a webhook.
+        answer: The function that answers a review.
 
     Yields:
-        Its address.
+        The address of the server.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
@@ -69,17 +69,17 @@ def answering(folder: Path, answer: Callable[[Review], Review]) -> Iterator[str]
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            answered = json.dumps(answer(json.loads(body))).encode()
+            response = json.dumps(answer(json.loads(body))).encode()
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
             self.end_headers()
-            self.wfile.write(answered)
+            self.wfile.write(response)
 
         def log_message(self, *_: object) -> None:
             """Logs nothing."""
 
     with _Server(("127.0.0.1", 0), Handler) as server:
-        # The handshake is left to the thread of the connection: one silent client must not stop the others.
+        # The thread of a connection performs its handshake, so that a silent client does not block others.
         server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()

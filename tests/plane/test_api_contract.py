@@ -1,4 +1,4 @@
-"""The real API server answers as the one in memory, and refuses the fragments that the lint refuses."""
+"""Tests that the real API server answers like the fake, and refuses the fragments that the lint refuses."""
 
 import json
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from testbed.plane import podschema
 from testbed.plane.controlplane import ControlPlane
 from testbed.plane.kubectl import Kubectl
 from tests.kube.contract import ApiContract, Server
-from tests.rules.fragments import QUOTING, REFUSED, TAKEN, whole
+from tests.rules.fragments import ACCEPTED, REFUSED, WITH_PLACEHOLDERS, complete_template
 
 NAMESPACE = "api-contract"
 CORE = f"/api/v1/namespaces/{NAMESPACE}"
@@ -19,7 +19,7 @@ CORE = f"/api/v1/namespaces/{NAMESPACE}"
 
 @pytest.fixture(scope="module")
 def powerless(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> KubernetesApi:
-    """The calls of an account without rights, in a namespace of the tests."""
+    """A client with the token of a ServiceAccount that has no rights, in the namespace of these tests."""
     control_plane.kubectl.create_namespace(NAMESPACE)
     api = connect(control_plane.kubeconfig)
     api.create(f"{CORE}/serviceaccounts", {"metadata": {"name": "powerless"}})
@@ -36,20 +36,22 @@ def server(
     control_plane: ControlPlane, powerless: KubernetesApi, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Server]:
     api = connect(control_plane.kubeconfig)
-    # The API server began to watch custom resources when they were defined.
-    young = f"/apis/kubeflow.org/v2beta1/namespaces/{NAMESPACE}/mpijobs"
-    yield Server(api, NAMESPACE, powerless, lambda: monkeypatch.setattr("kube.rest.PAGE_SIZE", 2), young)
-    for left in (api.get(f"{CORE}/configmaps") or {})["items"]:
-        if left["metadata"]["name"] != "kube-root-ca.crt":
-            api.delete(f"{CORE}/configmaps/{left['metadata']['name']}")
+    # The API server watches custom resources only since their definition was created.
+    new_collection = f"/apis/kubeflow.org/v2beta1/namespaces/{NAMESPACE}/mpijobs"
+    yield Server(
+        api, NAMESPACE, powerless, lambda: monkeypatch.setattr("kube.rest.PAGE_SIZE", 2), new_collection
+    )
+    for config_map in (api.get(f"{CORE}/configmaps") or {})["items"]:
+        if config_map["metadata"]["name"] != "kube-root-ca.crt":
+            api.delete(f"{CORE}/configmaps/{config_map['metadata']['name']}")
 
 
 class TestRealApi(ApiContract):
-    """The control plane's."""
+    """Runs the tests of `ApiContract` on the API server of the control plane."""
 
 
-def test_the_words_that_a_fragment_may_have_are_those_of_the_api_server(control_plane: ControlPlane) -> None:
-    """Protects rule tables from words that this release does not take, or takes and lint refuses."""
+def test_the_lint_accepts_the_enum_values_that_the_api_server_publishes(control_plane: ControlPlane) -> None:
+    """Protects rule tables from values about which the lint and this Kubernetes release disagree."""
     served = json.loads(control_plane.kubectl.run("get", "--raw", "/openapi/v3/api/v1").stdout)
     types = {name.rpartition(".")[2]: body for name, body in served["components"]["schemas"].items()}
     result = {
@@ -59,17 +61,26 @@ def test_the_words_that_a_fragment_may_have_are_those_of_the_api_server(control_
     assert result == {place: sorted(values) for place, values in podschema.VALUES.items()}
 
 
-def refused(kubectl: Kubectl, fragment: Any) -> bool:
+def is_refused(kubectl: Kubectl, fragment: Any) -> bool:
     """Returns whether the API server refuses a pod template with a fragment in it."""
-    made = {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "x"}, "template": whole(fragment)}
-    requests = ("create", "--dry-run=server", "--validate=false", "-f", "-")
-    done = kubectl.run(*requests, stdin=json.dumps(made), check=False)
-    assert done.returncode == 0 or "is invalid" in done.stderr or "cannot be handled" in done.stderr
-    return done.returncode != 0
+    document = {
+        "apiVersion": "v1",
+        "kind": "PodTemplate",
+        "metadata": {"name": "x"},
+        "template": complete_template(fragment),
+    }
+    command = ("create", "--dry-run=server", "--validate=false", "-f", "-")
+    output = kubectl.run(*command, stdin=json.dumps(document), check=False)
+    assert output.returncode == 0 or "is invalid" in output.stderr or "cannot be handled" in output.stderr
+    return output.returncode != 0
 
 
-def test_the_api_server_refuses_what_the_lint_refuses_and_takes_the_rest(plain_namespace: Kubectl) -> None:
-    """Protects tables from problems that are none, and jobs from those that the lint would not know."""
-    wrong = [name for name, (fragment, _) in REFUSED.items() if not refused(plain_namespace, fragment)]
-    wrong += [name for name in TAKEN.keys() - QUOTING if refused(plain_namespace, TAKEN[name])]
+def test_the_api_server_refuses_the_fragments_that_the_lint_refuses_and_accepts_the_rest(
+    plain_namespace: Kubectl,
+) -> None:
+    """Protects tables from false alarms of the lint, and jobs from faults that the lint does not find."""
+    wrong = [name for name, (fragment, _) in REFUSED.items() if not is_refused(plain_namespace, fragment)]
+    wrong += [
+        name for name in ACCEPTED.keys() - WITH_PLACEHOLDERS if is_refused(plain_namespace, ACCEPTED[name])
+    ]
     assert wrong == []

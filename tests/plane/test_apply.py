@@ -1,4 +1,4 @@
-"""Applying a job again, in every way that kubectl has: the webhook's terms are no one's and stay."""
+"""Tests of applying a job again with kubectl: the webhook's fields stay, and no field manager owns them."""
 
 import json
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from testbed.mpijob import mpijob
-from testbed.plane.jobs import exported, template
+from testbed.plane.jobs import export_job, template
 from testbed.plane.kubectl import Kubectl
 from tests.plane.examples import assert_changed
 from tests.plane.ways import templates, way, with_own_lists
@@ -18,14 +18,14 @@ pytestmark = pytest.mark.usefixtures("registered_webhook")
 @way
 def test_kubectl_diff_finds_no_difference_after_apply(way: tuple[str, ...], namespace: Kubectl) -> None:
     namespace.apply(mpijob(4), *way)
-    # kubectl reads the job twice; a status that the operator writes in between is a difference.
+    # kubectl reads the job twice. If the operator writes the status in between, kubectl prints a difference.
     namespace.wait_for(lambda job: "conditions" in job.get("status", {}), "mpijob", "train")
-    done = namespace.run("diff", *way, "-f", "-", stdin=json.dumps(mpijob(4)), check=False)
-    assert (done.returncode, done.stdout) == (0, "")
+    result = namespace.run("diff", *way, "-f", "-", stdin=json.dumps(mpijob(4)), check=False)
+    assert (result.returncode, result.stdout) == (0, "")
 
 
 @way
-def test_a_changed_file_changes_its_own_fields_and_leaves_the_webhooks_terms(
+def test_applying_a_changed_file_keeps_the_fields_that_the_webhook_added(
     way: tuple[str, ...], namespace: Kubectl
 ) -> None:
     first = namespace.apply(mpijob(4), *way)
@@ -36,7 +36,9 @@ def test_a_changed_file_changes_its_own_fields_and_leaves_the_webhooks_terms(
 
 
 @way
-def test_what_the_webhook_added_belongs_to_no_field_manager(way: tuple[str, ...], namespace: Kubectl) -> None:
+def test_no_field_manager_owns_the_fields_that_the_webhook_added(
+    way: tuple[str, ...], namespace: Kubectl
+) -> None:
     namespace.apply(mpijob(4), *way)
     stored = namespace.get_json("mpijob", "train", "--show-managed-fields")
     managed = [entry for entry in stored["metadata"]["managedFields"] if entry.get("subresource") != "status"]
@@ -48,24 +50,24 @@ def test_what_the_webhook_added_belongs_to_no_field_manager(way: tuple[str, ...]
 
 
 def leaves(fields: dict[str, Any], path: str = "") -> Iterator[str]:
-    """Yields the dotted paths of a FieldsV1, as far as the maps go."""
-    for key, build_base in fields.items():
+    """Yields the dotted path of each field in a FieldsV1, without the items of lists."""
+    for key, inner in fields.items():
         if key == ".":
             continue
-        here = f"{path}.{key.removeprefix('f:')}".lstrip(".")
-        deeper = [name for name in build_base if name.startswith("f:")]
-        if deeper:
-            yield from leaves(build_base, here)
+        field_path = f"{path}.{key.removeprefix('f:')}".lstrip(".")
+        inner_fields = [name for name in inner if name.startswith("f:")]
+        if inner_fields:
+            yield from leaves(inner, field_path)
         else:
-            yield here
+            yield field_path
 
 
-def test_an_export_that_is_applied_where_it_came_from_changes_nothing(namespace: Kubectl) -> None:
+def test_applying_an_exported_job_in_its_namespace_changes_nothing(namespace: Kubectl) -> None:
     first = namespace.apply(with_own_lists())
-    again = namespace.apply(exported(namespace, "train"))
+    again = namespace.apply(export_job(namespace, "train"))
     assert again["spec"] == first["spec"]
     assert again["metadata"]["generation"] == first["metadata"]["generation"] == 1
 
 
-def test_the_examples_of_shapes_and_claims_are_changed(namespace: Kubectl) -> None:
+def test_the_webhook_changes_the_examples_of_shapes_and_claims(namespace: Kubectl) -> None:
     assert_changed(namespace, "shapes", "claims")

@@ -1,6 +1,6 @@
-"""The values pods and neuronScheduler on a real API server.
+"""Tests of the chart's values ``pods`` and ``neuronScheduler`` on a real API server.
 
-The webhook here is asked about namespaces that the other tests' webhook leaves out.
+The API server sends this webhook the objects of namespaces that are opted out of the session's webhook.
 """
 
 import shutil
@@ -25,22 +25,23 @@ BARE_PODS = f"bare-pods.{NAME}.io"
 OPERATOR = {"training.kubeflow.org/operator-name": "mpi-operator"}
 
 
-def pod(name: str = "x", asked: dict[str, Any] | None = None, **more: Any) -> Object:
-    metadata = {"name": name, **{key: more.pop(key) for key in ("labels", "annotations") if key in more}}
-    container = {"name": "c", "image": "example.invalid/train", "resources": {"limits": asked or {}}}
-    spec = {"containers": [container], **more}
+def pod(name: str = "x", limits: dict[str, Any] | None = None, **fields: Any) -> Object:
+    """Returns a Pod with ``fields``: labels, annotations, or fields of its spec."""
+    metadata = {"name": name, **{key: fields.pop(key) for key in ("labels", "annotations") if key in fields}}
+    container = {"name": "c", "image": "example.invalid/train", "resources": {"limits": limits or {}}}
+    spec = {"containers": [container], **fields}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
 def batch_job(name: str, devices: int) -> Object:
-    template = {"spec": pod(asked={NEURON: devices}, restartPolicy="Never", **ON_TRN1)["spec"]}
+    template = {"spec": pod(limits={NEURON: devices}, restartPolicy="Never", **ON_TRN1)["spec"]}
     metadata, spec = {"name": name}, {"template": template}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
 
 
 @pytest.fixture(scope="module")
-def asked(control_plane: ControlPlane, helm: None) -> Iterator[None]:
-    """The webhook with their rows, asked about namespaces that are opted out."""
+def webhook_for_pods(control_plane: ControlPlane, helm: None) -> Iterator[None]:
+    """The webhook with the rows of both values, which receives the objects of opted-out namespaces."""
     assert helm is None
     folder = control_plane.folder / NAME
     folder.mkdir()
@@ -49,19 +50,19 @@ def asked(control_plane: ControlPlane, helm: None) -> Iterator[None]:
     for row in ROWS:
         shutil.copy(chart.RULES / row, rules)
     running = webhook.start(control_plane.programs, folder, rules, NAME)
-    theirs = {"matchLabels": {webhook.INJECT: "disabled"}}
+    opted_out = {"matchLabels": {webhook.INJECT: "disabled"}}
     values = {"pods": True, "kinds": ["jobs.v1.batch"]}
-    document = webhook.configuration(running, NAME, theirs, values=values)
-    beside = ("kinds-pods", "kinds-updates")
-    document["webhooks"] = [hook for hook in document["webhooks"] if not hook["name"].startswith(beside)]
+    document = webhook.configuration(running, NAME, opted_out, values=values)
+    unused = ("kinds-pods", "kinds-updates")
+    document["webhooks"] = [hook for hook in document["webhooks"] if not hook["name"].startswith(unused)]
     inside = control_plane.kubectl.create_namespace(NAME, {webhook.INJECT: "disabled"})
-    with webhook.registered(inside, document):
+    with webhook.register(inside, document):
         yield
 
 
 @pytest.fixture
 def my_scheduler(control_plane: ControlPlane) -> Iterator[None]:
-    """A second kube-scheduler of this name, as on EKS, but without the extension in it."""
+    """A second kube-scheduler with the name ``my-scheduler``, as on EKS, but without Neuron's extension."""
     config = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
@@ -80,69 +81,73 @@ def my_scheduler(control_plane: ControlPlane) -> Iterator[None]:
 
 
 @pytest.fixture
-def namespace(asked: None, plain_namespace: Kubectl) -> Kubectl:
-    del asked
+def namespace(webhook_for_pods: None, plain_namespace: Kubectl) -> Kubectl:
+    del webhook_for_pods
     return plain_namespace
 
 
-def test_a_pod_with_several_devices_gets_the_scheduler_unless_it_names_one(namespace: Kubectl) -> None:
-    """The API server has written ``default-scheduler`` into each of them before it asks."""
-    cases = {"several": (4, {}), "one": (1, {}), "own": (4, {"schedulerName": "volcano"})}
+def test_a_pod_with_several_devices_gets_my_scheduler_unless_it_names_a_scheduler(namespace: Kubectl) -> None:
+    """Before the call, the API server writes ``default-scheduler`` into a Pod that names no scheduler."""
+    cases = {"several": (4, {}), "single": (1, {}), "named": (4, {"schedulerName": "volcano"})}
     result = {
-        name: namespace.create(pod(name, {NEURON: number}, **more))["spec"]["schedulerName"]
-        for name, (number, more) in cases.items()
+        name: namespace.create(pod(name, {NEURON: number}, **fields))["spec"]["schedulerName"]
+        for name, (number, fields) in cases.items()
     }
-    assert result == {"several": "my-scheduler", "one": "default-scheduler", "own": "volcano"}
+    assert result == {"several": "my-scheduler", "single": "default-scheduler", "named": "volcano"}
 
 
-def test_a_job_of_kubernetes_own_is_as_its_pods_would_be(namespace: Kubectl) -> None:
-    """Into its template, too, the API server has written ``default-scheduler``; its Pods are not sent."""
-    sent = webhook.call_count(namespace, BARE_PODS)
+def test_the_webhook_handles_the_template_of_a_batch_job_like_a_pod(namespace: Kubectl) -> None:
+    """The API server also writes ``default-scheduler`` into the template. It does not send the Job's Pods."""
+    calls = webhook.call_count(namespace, BARE_PODS)
     with pytest.raises(KubectlError, match="does not support requests for device: 7"):
         namespace.create(batch_job("seven", 7))
     stored = namespace.create(batch_job("eight", 8))["spec"]["template"]["spec"]
     assert (stored["schedulerName"], stored["nodeSelector"]) == ("my-scheduler", ON_TRN1["nodeSelector"])
     assert "affinity" not in stored
-    (made,) = namespace.wait_for(lambda obj: obj["items"], "pods", "-l", "job-name=eight")["items"]
-    assert made["spec"]["schedulerName"] == "my-scheduler"
-    assert webhook.call_count(namespace, BARE_PODS) == sent
+    (created,) = namespace.wait_for(lambda obj: obj["items"], "pods", "-l", "job-name=eight")["items"]
+    assert created["spec"]["schedulerName"] == "my-scheduler"
+    assert webhook.call_count(namespace, BARE_PODS) == calls
 
 
-MIX: dict[str, tuple[Object, bool]] = {
-    "devices": (pod(asked={NEURON: 1}), True),
-    "cores": (pod(asked={"aws.amazon.com/neuroncore": 1}), True),
-    "GPUs": (pod(asked={"nvidia.com/gpu": 1}), True),
-    "EFA": (pod(asked={"vpc.amazonaws.com/efa": 1}), True),
-    "an init container": (pod(initContainers=pod(asked={NEURON: 1})["spec"]["containers"]), True),
-    "neither": (pod(asked={"cpu": 1}), False),
-    "opted out": (pod(asked={NEURON: 1}, annotations={keys.INJECT: "false"}), False),
-    "of a changed template": (pod(asked={NEURON: 1}, annotations={keys.ADDED: "{}"}), False),
-    "mpi-operator's": (pod(asked={NEURON: 1}, labels=OPERATOR), False),
+PODS: dict[str, tuple[Object, bool]] = {
+    "devices": (pod(limits={NEURON: 1}), True),
+    "cores": (pod(limits={"aws.amazon.com/neuroncore": 1}), True),
+    "GPUs": (pod(limits={"nvidia.com/gpu": 1}), True),
+    "EFA": (pod(limits={"vpc.amazonaws.com/efa": 1}), True),
+    "an init container": (pod(initContainers=pod(limits={NEURON: 1})["spec"]["containers"]), True),
+    "only CPU": (pod(limits={"cpu": 1}), False),
+    "opted out": (pod(limits={NEURON: 1}, annotations={keys.INJECT: "false"}), False),
+    "a template that the webhook changed": (pod(limits={NEURON: 1}, annotations={keys.ADDED: "{}"}), False),
+    "a Pod of mpi-operator": (pod(limits={NEURON: 1}, labels=OPERATOR), False),
     "a mirror Pod": (
-        pod(asked={NEURON: 1}, annotations={"kubernetes.io/config.mirror": "x"}, nodeName="x"),
+        pod(limits={NEURON: 1}, annotations={"kubernetes.io/config.mirror": "x"}, nodeName="x"),
         False,
     ),
 }
+"""Pods, and whether the API server sends them to the webhook."""
 
 
 def test_only_pods_that_request_devices_are_sent(namespace: Kubectl) -> None:
-    sent = {}
-    for case, (each, _) in MIX.items():
+    is_sent = {}
+    for case, (document, _) in PODS.items():
         before = webhook.call_count(namespace, BARE_PODS)
-        # A mirror Pod is refused to all but a kubelet, behind the webhooks.
-        namespace.run("create", "--dry-run=server", "-f", "-", stdin=yaml.safe_dump(each), check=False)
-        sent[case] = webhook.call_count(namespace, BARE_PODS) > before
-    assert sent == {case: expected for case, (_, expected) in MIX.items()}
+        # After the webhooks, the API server refuses a mirror Pod from any client except a kubelet.
+        namespace.run("create", "--dry-run=server", "-f", "-", stdin=yaml.safe_dump(document), check=False)
+        is_sent[case] = webhook.call_count(namespace, BARE_PODS) > before
+    assert is_sent == {case: expected for case, (_, expected) in PODS.items()}
 
 
 @pytest.mark.usefixtures("my_scheduler")
-def test_the_other_scheduler_puts_a_job_on_one_ultraserver(
+def test_my_scheduler_places_a_job_on_one_ultraserver(
     namespace: Kubectl, control_plane_nodes: dict[str, dict[str, str]]
 ) -> None:
     namespace.create(mpijob())
-    workers = ("pods", "-l", "training.kubeflow.org/job-role=worker")
-    bound = namespace.wait_for(
-        lambda obj: [bool(each["spec"].get("nodeName")) for each in obj["items"]] == [True] * 4, *workers
+    selector = ("pods", "-l", "training.kubeflow.org/job-role=worker")
+    bound_workers = namespace.wait_for(
+        lambda obj: [bool(worker["spec"].get("nodeName")) for worker in obj["items"]] == [True] * 4, *selector
     )["items"]
-    assert {each["spec"]["schedulerName"] for each in bound} == {"my-scheduler"}
-    assert len({control_plane_nodes[each["spec"]["nodeName"]][nodes.SERVER_ID_4] for each in bound}) == 1
+    assert {worker["spec"]["schedulerName"] for worker in bound_workers} == {"my-scheduler"}
+    assert (
+        len({control_plane_nodes[worker["spec"]["nodeName"]][nodes.SERVER_ID_4] for worker in bound_workers})
+        == 1
+    )

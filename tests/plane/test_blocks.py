@@ -1,4 +1,4 @@
-"""Without a program: no job of several UltraServers straddles, as its Pods get terms by block at creation."""
+"""Tests that no job straddles without the placement program: each Pod gets the terms of its block."""
 
 import contextlib
 from collections import defaultdict
@@ -14,7 +14,7 @@ from testbed.experiment.stage import MPIJOBS, TEAMS, Stage
 from testbed.mpijob import mpijob
 from testbed.plane import nodes, webhook
 from testbed.plane.controlplane import ControlPlane
-from testbed.plane.jobs import borrowed_namespace
+from testbed.plane.jobs import temporary_namespace
 from testbed.plane.webhook import RunningWebhook
 from testbed.waiting import until
 from tests.plane.short import modes, short_run
@@ -30,21 +30,21 @@ def module_stage(
     registered_webhook: RunningWebhook,
     control_plane_nodes: dict[str, dict[str, str]],
 ) -> Iterator[Stage]:
-    """The session's plane, with all UltraServers cordoned but a few."""
+    """The session's control plane, on which all UltraServers except six are cordoned."""
     assert registered_webhook.url
     kept = {node["metadata"]["name"] for node in nodes.ultraserver_nodes(ULTRASERVERS)}
     fleet = {name: labels for name, labels in control_plane_nodes.items() if nodes.SERVER_ID_4 in labels}
-    made = Stage(control_plane, connect(control_plane.kubeconfig), {}, policy="webhook")
+    session_stage = Stage(control_plane, connect(control_plane.kubeconfig), {}, policy="webhook")
     for name in fleet.keys() - kept:
-        made.cordon(name)
-    made.sick.clear()
-    made.labels = {name: fleet[name] for name in kept}
-    with contextlib.ExitStack() as spaces:
+        session_stage.cordon(name)
+    session_stage.sick.clear()
+    session_stage.labels = {name: fleet[name] for name in kept}
+    with contextlib.ExitStack() as stack:
         for team in TEAMS:
-            spaces.enter_context(borrowed_namespace(control_plane, team))
-        yield made
+            stack.enter_context(temporary_namespace(control_plane, team))
+        yield session_stage
     for name in fleet.keys() - kept:
-        made.cordon(name, cordoned=False)
+        session_stage.cordon(name, cordoned=False)
 
 
 @pytest.fixture
@@ -53,15 +53,15 @@ def stage(module_stage: Stage) -> Iterator[Stage]:
     module_stage.clear()
 
 
-def numbered(pods: list[Object]) -> list[Object]:
-    """Returns the pods that take nodes: workers, and a launcher that runs ranks."""
+def workers_of(pods: list[Object]) -> list[Object]:
+    """Returns the workers among the pods, including a launcher that runs ranks."""
     return [pod for pod in pods if INDEX in pod["metadata"]["labels"]]
 
 
-def servers(stage: Stage, key: Key, size: int = 4) -> dict[int, set[str]]:
-    """Returns the UltraServers of each block of a job, by the pods' numbers and not by our label."""
+def servers_by_block(stage: Stage, key: Key, size: int = 4) -> dict[int, set[str]]:
+    """Returns the UltraServers of each block of a job, by the workers' replica index, not the block label."""
     by_block: defaultdict[int, set[str]] = defaultdict(set)
-    for pod in numbered(stage.pods(key)):
+    for pod in workers_of(stage.pods(key)):
         if "nodeName" in pod["spec"]:
             block = int(pod["metadata"]["labels"][INDEX]) // size
             by_block[block].add(stage.labels[pod["spec"]["nodeName"]][nodes.SERVER_ID_4])
@@ -69,38 +69,40 @@ def servers(stage: Stage, key: Key, size: int = 4) -> dict[int, set[str]]:
 
 
 def bound(stage: Stage, key: Key, count: int) -> list[Object]:
-    """Returns the pods of a job that take nodes, once this many have one."""
-    pods = stage.follow(key, lambda obj: sum("nodeName" in pod["spec"] for pod in numbered(obj)) == count)
-    return numbered(pods)
+    """Waits until ``count`` workers of a job have a node, and returns all its workers."""
+    pods = stage.follow(key, lambda obj: sum("nodeName" in pod["spec"] for pod in workers_of(obj)) == count)
+    return workers_of(pods)
 
 
-def judged(pods: list[Object]) -> bool:
-    """Returns whether the scheduler has a node for each of eight pods, or has reported that there is none."""
-    result = numbered(pods)
-    return len(result) == 8 and all("nodeName" in pod["spec"] or has_none(pod) for pod in result)
+def is_decided(pods: list[Object]) -> bool:
+    """Returns whether each of eight workers has a node, or is marked as unschedulable."""
+    result = workers_of(pods)
+    return len(result) == 8 and all("nodeName" in pod["spec"] or is_unschedulable(pod) for pod in result)
 
 
-def has_none(pod: Object) -> bool:
-    return any(each.get("reason") == "Unschedulable" for each in pod["status"].get("conditions", ()))
+def is_unschedulable(pod: Object) -> bool:
+    return any(
+        condition.get("reason") == "Unschedulable" for condition in pod["status"].get("conditions", ())
+    )
 
 
 def assert_whole(stage: Stage, key: Key, blocks: int) -> None:
-    on = servers(stage, key)
-    assert len(on) == blocks
-    assert all(len(each) == 1 for each in on.values()), on
-    assert len(set.union(*on.values())) == blocks, on
+    by_block = servers_by_block(stage, key)
+    assert len(by_block) == blocks
+    assert all(len(servers) == 1 for servers in by_block.values()), by_block
+    assert len(set.union(*by_block.values())) == blocks, by_block
 
 
-@pytest.mark.limit(60, "jobs for one and a half times the nodes, until all have ended")
+@pytest.mark.limit(60, "runs jobs for one and a half times the nodes, until all have ended")
 @modes
-def test_with_sick_nodes_about_no_job_straddles(mode: str, stage: Stage, seed: int) -> None:
-    result, before = short_run(stage, mode, seed)
-    # Who comes first is chance: jobs that each have a part of their blocks keep each other from the rest.
+def test_no_job_straddles_next_to_sick_nodes(mode: str, stage: Stage, seed: int) -> None:
+    result, messages = short_run(stage, mode, seed)
+    # Two jobs can each hold a part of their blocks, and then block each other.
     assert result.whole or result.held, "no job has any node"
-    assert result.straddle == 0, before
-    # Nor does a block of a job that waits: when a node comes back the job goes on where it is.
+    assert result.straddle == 0, messages
+    # No block of a waiting job is on two UltraServers. So the job can continue when a node returns.
     for key in stage.jobs:
-        assert all(len(server) == 1 for server in servers(stage, key).values()), (key, before)
+        assert all(len(server) == 1 for server in servers_by_block(stage, key).values()), (key, messages)
 
 
 def test_a_block_waits_for_its_missing_node_and_continues_when_the_node_returns(
@@ -110,22 +112,23 @@ def test_a_block_waits_for_its_missing_node_and_continues_when_the_node_returns(
     for name, labels in stage.labels.items():
         if nodes.SERVER_ID_4 in labels:
             by_server[labels[nodes.SERVER_ID_4]].append(name)
-    others = sorted(by_server)[1:]
-    for server in others:
+    broken = sorted(by_server)[1:]
+    for server in broken:
         stage.cordon(min(by_server[server]))
     key = stage.apply("waits", 8)
-    stage.follow(key, judged)
+    stage.follow(key, is_decided)
     assert not stage.standings()[key].placed, "one UltraServer is whole, and the job needs two"
-    on = servers(stage, key)
-    assert all(len(on_servers) == 1 for on_servers in on.values()), on
-    for server in others:
+    before = servers_by_block(stage, key)
+    assert all(len(servers) == 1 for servers in before.values()), before
+    for server in broken:
         stage.cordon(min(by_server[server]), cordoned=False)
     bound(stage, key, 8)
     assert_whole(stage, key, 2)
-    assert {block: value for block, value in servers(stage, key).items() if block in on} == on
+    after = servers_by_block(stage, key)
+    assert {block: value for block, value in after.items() if block in before} == before
 
 
-def test_a_job_without_a_name_of_its_own_is_in_blocks_by_the_name_that_it_got(stage: Stage) -> None:
+def test_a_job_with_a_generated_name_is_placed_in_blocks(stage: Stage) -> None:
     key, _ = stage.create(mpijob(8, generate_name="run-"))
     bound(stage, key, 8)
     assert_whole(stage, key, 2)
@@ -133,7 +136,7 @@ def test_a_job_without_a_name_of_its_own_is_in_blocks_by_the_name_that_it_got(st
 
 @pytest.fixture
 def sends_missed_jobs(stage: Stage, helm: None) -> Iterator[None]:
-    """A webhook with the rows of missedJobs, asked about the Pods that its condition selects only."""
+    """A webhook with the rows of ``missedJobs``, which receives only the Pods that its condition selects."""
     assert helm is None
     folder, programs = stage.plane.folder / "missed-jobs", stage.plane.programs
     running = webhook.start(programs, folder, chart.RULES / "40-missed-jobs.yaml", "missed-jobs")
@@ -146,15 +149,15 @@ def sends_missed_jobs(stage: Stage, helm: None) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("sends_missed_jobs")
-def test_a_job_that_the_webhook_did_not_see_has_blocks_when_its_pods_come_later(stage: Stage) -> None:
+def test_a_job_that_the_webhook_missed_is_placed_in_blocks_when_its_pods_are_created(stage: Stage) -> None:
     team = TEAMS[1]
     opted_out = f"/metadata/labels/{webhook.INJECT.replace('/', '~1')}"
     stage.api.patch(f"/api/v1/namespaces/{team}", [{"op": "add", "path": opted_out, "value": "disabled"}])
     try:
-        key = created_unseen(stage, team)
+        key = create_missed_job(stage, team)
     finally:
         stage.api.patch(f"/api/v1/namespaces/{team}", [{"op": "remove", "path": opted_out}])
-    wait_until_asked(stage, team)
+    wait_until_pods_are_sent(stage, team)
     path = f"{MPIJOBS.format(team)}/{key[1]}"
     stage.api.patch(path, [{"op": "replace", "path": "/spec/runPolicy/suspend", "value": False}])
     for pod in bound(stage, key, 8):
@@ -163,8 +166,8 @@ def test_a_job_that_the_webhook_did_not_see_has_blocks_when_its_pods_come_later(
     assert_whole(stage, key, 2)
 
 
-def created_unseen(stage: Stage, team: str) -> Key:
-    """Returns a suspended job that was stored without the webhook, once the label has taken effect."""
+def create_missed_job(stage: Stage, team: str) -> Key:
+    """Creates a suspended job that the webhook does not change, as soon as the opt-out label takes effect."""
 
     def created() -> Key | None:
         for key in list(stage.jobs):
@@ -177,8 +180,8 @@ def created_unseen(stage: Stage, team: str) -> Key:
     return until(created, "a job that was stored without the webhook")
 
 
-def wait_until_asked(stage: Stage, team: str) -> None:
-    """Until the webhook is asked about such Pods of the namespace again: a dry run gets the label."""
+def wait_until_pods_are_sent(stage: Stage, team: str) -> None:
+    """Waits until the webhook receives the namespace's Pods again and adds the block label in a dry run."""
     labels = {
         "training.kubeflow.org/operator-name": "mpi-operator",
         "training.kubeflow.org/job-role": "worker",

@@ -1,4 +1,4 @@
-"""The control plane itself: real and complete. No webhook takes part."""
+"""Tests of the test bed's control plane, without a webhook."""
 
 import json
 import os
@@ -37,17 +37,17 @@ def test_kubectl_still_reads_yaml_as_recorded(control_plane: ControlPlane, tmp_p
         (tmp_path / f"{number:03}.yaml").write_bytes(case["yaml"].encode())
         expected += case["documents"] if "documents" in case else [case["json"]]
     create = ("create", "--dry-run=client", "--validate=false", "-o", "json", "-f")
-    # All that kubectl can read in one go: starting it for every case would take most of a minute.
+    # A single kubectl reads all files without errors: a kubectl per case takes most of a minute.
     assert objects(control_plane.kubectl.run(*create, str(tmp_path)).stdout) == expected
     for case in [case for case in cases if "error" in case]:
-        done = control_plane.kubectl.run(*create, "-", stdin=case["yaml"], check=False)
-        assert (done.returncode, done.stderr.strip()) == (1, case["error"])
+        result = control_plane.kubectl.run(*create, "-", stdin=case["yaml"], check=False)
+        assert (result.returncode, result.stderr.strip()) == (1, case["error"])
 
 
-def test_an_operator_that_ended_is_started_again_and_makes_pods(
+def test_an_operator_that_was_killed_is_started_again_and_creates_pods(
     control_plane: ControlPlane, plain_namespace: Kubectl
 ) -> None:
-    (program,) = [each for each in control_plane.programs.running if each.name == "mpi-operator"]
+    (program,) = [process for process in control_plane.programs.running if process.name == "mpi-operator"]
 
     def operators() -> set[int]:
         tasks = Path(f"/proc/{program.pid}/task/{program.pid}/children").read_text(encoding="utf-8")
@@ -56,22 +56,22 @@ def test_an_operator_that_ended_is_started_again_and_makes_pods(
     def command(pid: str) -> str:
         try:
             return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8")
-        except (FileNotFoundError, ProcessLookupError):  # it has ended since it was listed
+        except (FileNotFoundError, ProcessLookupError):  # the process ended after it was listed
             return ""
 
     (before,) = operators()
     os.kill(before, signal.SIGKILL)
     until(lambda: operators() - {before}, "a new mpi-operator")
-    # In less than the time for which the lease of one that was killed still counts.
+    # The timeout is shorter than the Lease of the killed operator.
     plain_namespace.create(mpijob(1))
     plain_namespace.wait_for(lambda obj: len(obj["items"]) == 2, "pods", timeout=10)
 
 
-def test_a_late_thread_creates_nothing_after_the_end_of_a_test(plain_namespace: Kubectl) -> None:
-    # What a slow operator does with a job that has gone; the Pods would hold nodes for ever.
-    jobs.leave(plain_namespace)
+def test_no_pod_can_be_created_in_a_namespace_whose_test_is_over(plain_namespace: Kubectl) -> None:
+    # A slow operator can create Pods for a deleted job, and these Pods keep their nodes for ever.
+    jobs.retire_namespace(plain_namespace)
     container = {"name": "worker", "image": "registry.example/worker"}
-    late = {
+    late_pod = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": "late"},
@@ -80,9 +80,9 @@ def test_a_late_thread_creates_nothing_after_the_end_of_a_test(plain_namespace: 
 
     def refused() -> bool:
         try:
-            plain_namespace.create(late, "--dry-run=server")
+            plain_namespace.create(late_pod, "--dry-run=server")
         except KubectlError as error:
             return "the test of this namespace is over" in str(error)
         return False
 
-    until(refused, "the policy of namespaces that are left")
+    until(refused, "the API server to apply the policy against late Pods")

@@ -1,4 +1,4 @@
-"""A job whose name the API server generates after admission, and a webhook that is called a second time."""
+"""Tests of jobs whose name the API server generates after the webhook, and of a second call for a job."""
 
 import contextlib
 from collections.abc import Iterator
@@ -13,21 +13,21 @@ from testbed.plane.controlplane import ControlPlane
 from testbed.plane.jobs import template
 from testbed.plane.kubectl import Kubectl, Object
 from testbed.plane.webhook import RunningWebhook
-from tests.plane.recorder import Review, answering, mutating, patch_of, patching
+from tests.plane.recorder import Review, answer_of_webhook, answer_with_patch, patch_of, serve_answers
 
 pytestmark = pytest.mark.usefixtures("registered_webhook")
 GENERATED = mpijob(4, generate_name="train-")
-Seen = list[tuple[Review, Review]]
-"""Requests of reviews and the responses to them, in order."""
+Calls = list[tuple[Review, Review]]
+"""The requests that the webhook received, with its responses, in order."""
 
 
-def label(job: Object) -> str:
+def job_label(job: Object) -> str:
     text: str = template(job, "Worker")["metadata"]["labels"][keys.JOB]
     return text
 
 
 def values_in_selectors(job: Object) -> list[str]:
-    """Returns every value of the job label that the workers' affinity names."""
+    """Returns the values of the job label in the workers' affinity terms."""
     affinity = template(job, "Worker")["spec"]["affinity"]
     result = []
     for kind in ("podAffinity", "podAntiAffinity"):
@@ -35,74 +35,79 @@ def values_in_selectors(job: Object) -> list[str]:
             selector = term["labelSelector"]
             result += [value for key, value in selector["matchLabels"].items() if key == keys.JOB]
             for expression in selector.get("matchExpressions", ()):
-                assert expression["key"] == keys.JOB, "no selector by a name that is not known yet"
+                assert expression["key"] == keys.JOB, (
+                    "no selector uses the job's name, which does not exist yet"
+                )
                 result += expression["values"]
     return result
 
 
-def test_its_terms_go_by_a_label_of_its_own_and_place_every_job_whole(
+def test_jobs_with_generated_names_have_different_job_labels_and_are_placed_whole(
     namespace: Kubectl, control_plane_nodes: dict[str, dict[str, str]]
 ) -> None:
-    made = namespace.create(jobs.together(*[GENERATED] * 3))["items"]
-    for job in made:
-        assert values_in_selectors(job) == [label(job)] * 2
-        assert len(label(job)) <= 63
-    assert len({label(job) for job in made}) == 3
+    created = namespace.create(jobs.list_object(*[GENERATED] * 3))["items"]
+    for job in created:
+        assert values_in_selectors(job) == [job_label(job)] * 2
+        assert len(job_label(job)) <= 63
+    assert len({job_label(job) for job in created}) == 3
     pods = namespace.wait_for(
         lambda obj: sum(bool(pod["spec"].get("nodeName")) for pod in obj["items"]) == 12,
         *("pods", "-l", f"{jobs.ROLE}=worker"),
     )["items"]
     servers = {}
-    for job in made:
-        own = [pod for pod in pods if pod["metadata"]["labels"][keys.JOB] == label(job)]
-        assert len(own) == 4
+    for job in created:
+        workers = [pod for pod in pods if pod["metadata"]["labels"][keys.JOB] == job_label(job)]
+        assert len(workers) == 4
         (servers[job["metadata"]["name"]],) = {
-            control_plane_nodes[pod["spec"]["nodeName"]][nodes.SERVER_ID_4] for pod in own
+            control_plane_nodes[pod["spec"]["nodeName"]][nodes.SERVER_ID_4] for pod in workers
         }
     assert len(set(servers.values())) == 3
 
 
-def test_copies_of_an_exported_one_get_labels_of_their_own(namespace: Kubectl) -> None:
+def test_copies_of_an_exported_job_get_new_job_labels(namespace: Kubectl) -> None:
     first = namespace.create(GENERATED)
-    copy = jobs.own_part(first)
+    copy = jobs.without_server_fields(first)
     del copy["metadata"]["name"]
-    # Most come within one of the whole seconds that the API server writes, where copies are hardest to tell.
-    copies = namespace.create(jobs.together(*[copy] * 4))["items"]
-    assert len({label(job) for job in (first, *copies)}) == 5
+    # Most copies have the same creation time, because the API server writes it in whole seconds.
+    copies = namespace.create(jobs.list_object(*[copy] * 4))["items"]
+    assert len({job_label(job) for job in (first, *copies)}) == 5
     for job in copies:
-        assert values_in_selectors(job) == [label(job)] * 2
-        assert label(first) not in str(job["spec"])
+        assert values_in_selectors(job) == [job_label(job)] * 2
+        assert job_label(first) not in str(job["spec"])
 
 
 @pytest.fixture(scope="module")
 def called_twice(
     control_plane: ControlPlane, registered_webhook: RunningWebhook
-) -> Iterator[tuple[Kubectl, Seen]]:
-    """A namespace where a second webhook changes what ours has seen, so that ours is called once more.
+) -> Iterator[tuple[Kubectl, Calls]]:
+    """A namespace where a second webhook changes jobs after ours, so that the API server calls ours again.
 
-    What ours was asked and answered is kept.
+    The list contains the calls of our webhook.
     """
-    preview: Seen = []
+    calls: Calls = []
 
-    def ours(review: Review) -> Review:
-        answered = mutating(review)
-        preview.append((review["request"], answered["response"]))
-        return answered
+    def record_call(review: Review) -> Review:
+        answer = answer_of_webhook(review)
+        calls.append((review["request"], answer["response"]))
+        return answer
 
     labels = {webhook.INJECT: "disabled", "asked": "called-twice"}
     folder = registered_webhook.ca.parent
     with contextlib.ExitStack() as stack:
-        inside = stack.enter_context(jobs.borrowed_namespace(control_plane, "called-twice", labels))
-        for name, answer in (("called-twice", ours), ("later-than-ours", patching(with_sidecar))):
-            url = stack.enter_context(answering(folder, answer))
+        inside = stack.enter_context(jobs.temporary_namespace(control_plane, "called-twice", labels))
+        for name, answer in (
+            ("called-twice", record_call),
+            ("later-than-ours", answer_with_patch(with_sidecar)),
+        ):
+            url = stack.enter_context(serve_answers(folder, answer))
             running = webhook.RunningWebhook(registered_webhook.program, url, registered_webhook.ca)
             registration = webhook.configuration(running, name, {"matchLabels": {"asked": "called-twice"}})
-            stack.enter_context(webhook.registered(inside, registration))
-        yield inside, preview
+            stack.enter_context(webhook.register(inside, registration))
+        yield inside, calls
 
 
 def with_sidecar(obj: Object) -> list[dict[str, Any]]:
-    """Returns as a mesh would: a container more, and something behind each of our init containers."""
+    """Returns a patch that adds a container and an init container to each template, like a service mesh's."""
     if obj["kind"] != "MPIJob":
         return []
     changes = []
@@ -120,23 +125,23 @@ def with_sidecar(obj: Object) -> list[dict[str, Any]]:
     return changes
 
 
-@pytest.mark.parametrize("job", [GENERATED, mpijob(4, name="named")], ids=["generated name", "named"])
-def test_a_second_call_for_the_same_object_has_nothing_to_change(
-    job: Object, called_twice: tuple[Kubectl, Seen]
+@pytest.mark.parametrize("job", [GENERATED, mpijob(4, name="named")], ids=["generated name", "given name"])
+def test_a_second_call_for_the_same_job_changes_nothing(
+    job: Object, called_twice: tuple[Kubectl, Calls]
 ) -> None:
-    kubectl, before = called_twice
-    before.clear()
+    kubectl, calls = called_twice
+    calls.clear()
     stored = kubectl.create(job)
-    mine = [pair for pair in before if pair[0]["object"]["kind"] == "MPIJob"]
-    (first, answered), (second, answered_again) = mine
-    assert patch_of(answered)
-    assert patch_of(answered_again) == []
-    # What holds the two calls together, seen on this API server: not the uid of the review, but the object's
-    # managedFields, which the API server writes before admission and again for every object.
+    job_calls = [call for call in calls if call[0]["object"]["kind"] == "MPIJob"]
+    (first, first_response), (second, second_response) = job_calls
+    assert patch_of(first_response)
+    assert patch_of(second_response) == []
+    # The two reviews have different uids. Their objects have the same managedFields, which the API server
+    # writes for every new object before it calls the webhooks.
     assert first["uid"] != second["uid"]
     assert first["object"]["metadata"]["managedFields"] == second["object"]["metadata"]["managedFields"]
     assert first["object"]["metadata"].get("name") == second["object"]["metadata"].get("name")
-    assert label(second["object"]) == label(stored)
+    assert job_label(second["object"]) == job_label(stored)
     for role, kinds in {"Launcher": ["containers", "initContainers"], "Worker": ["containers"]}.items():
         spec = template(stored, role)["spec"]
         for kind in kinds:
@@ -144,4 +149,4 @@ def test_a_second_call_for_the_same_object_has_nothing_to_change(
             assert names.count("mesh") == 1
             assert len(names) == len(set(names))
     if "generateName" in job["metadata"]:
-        assert values_in_selectors(stored) == [label(stored)] * 2
+        assert values_in_selectors(stored) == [job_label(stored)] * 2

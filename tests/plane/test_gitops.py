@@ -1,8 +1,8 @@
-"""GitOps: what Argo CD and Flux see of a synced file, and what a second sync of it does (docs/gitops.md).
+"""Tests of the differences that Argo CD and Flux find after a sync, and of a second sync (docs/gitops.md).
 
-Flux, and Argo CD with ServerSideDiff, compare with a server-side apply by force as a dry run. By default Argo
-CD merges file and stored object itself. They do not run here: their own code was run once against this
-control plane (Argo CD 3.1.9, fluxcd/pkg/ssa 0.70.0), and here kubectl asks for what they ask for.
+Flux, and Argo CD with ServerSideDiff, compare the stored object with a dry run of a forced server-side apply.
+By default, Argo CD merges the file and the stored object itself. The code of both was run once against this
+control plane (Argo CD 3.1.9, fluxcd/pkg/ssa 0.70.0). In these tests, kubectl sends their requests.
 """
 
 import copy
@@ -14,10 +14,10 @@ import yaml
 from testbed import chart
 from testbed.mpijob import IMAGE, LAUNCHER, WORKER, mpijob
 from testbed.plane import nodes
-from testbed.plane.jobs import template, text, together
+from testbed.plane.jobs import list_object, template, to_json
 from testbed.plane.kubectl import Kubectl, Object
 from testbed.plane.webhook import REPOSITORY
-from tests.helpers import applied
+from tests.helpers import kubectl_apply
 from tests.plane.ways import with_own_lists
 from webhook.objects.tree import get
 
@@ -25,149 +25,165 @@ pytestmark = pytest.mark.usefixtures("registered_webhook")
 
 ARGO = "--field-manager=argocd-controller"
 SERVER_SIDE = ("--server-side", "--force-conflicts", ARGO)
-"""Flux applies in this way too, under another name."""
+"""Flux applies with these options, too, and with its own field manager."""
 WAYS = {"Argo CD": (ARGO,), "Flux, or Argo CD with ServerSideApply": SERVER_SIDE}
 way = pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
 
 
-def documented() -> Object:
-    """Returns a job with a term and init containers by hand, as the UltraServer document writes them."""
-    role, name = "training.kubeflow.org/job-role", "training.kubeflow.org/job-name"
-    others = {"key": name, "operator": "NotIn", "values": ["documented"]}
-    selector = {"matchLabels": {role: "worker"}, "matchExpressions": [others]}
+def documented_job() -> Object:
+    """Returns a job whose author wrote an affinity term and the init containers, as in AWS's document."""
+    role, job_name = "training.kubeflow.org/job-role", "training.kubeflow.org/job-name"
+    other_jobs = {"key": job_name, "operator": "NotIn", "values": ["documented"]}
+    selector = {"matchLabels": {role: "worker"}, "matchExpressions": [other_jobs]}
     term = {"labelSelector": selector, "topologyKey": nodes.SERVER_ID_4}
-    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    init = [{"name": each, "image": IMAGE} for each in ("wait-hostfilename", "ultraserver-init-container")]
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    init_containers = [
+        {"name": name, "image": IMAGE} for name in ("wait-hostfilename", "ultraserver-init-container")
+    ]
     return mpijob(
-        4, name="documented", worker_spec={"affinity": apart}, launcher_spec={"initContainers": init}
+        4,
+        name="documented",
+        worker_spec={"affinity": affinity},
+        launcher_spec={"initContainers": init_containers},
     )
 
 
-SEEDS = [mpijob(workers, name=f"workers-{workers}") for workers in (1, 2, 4, 16)] + [
+PLAIN_JOBS = [mpijob(workers, name=f"workers-{workers}") for workers in (1, 2, 4, 16)] + [
     yaml.safe_load((REPOSITORY / "tests/data/seed-004/nccl-tests.yaml").read_text(encoding="utf-8"))
 ]
-OWN = [
-    documented(),
+JOBS_WITH_OWN_LISTS = [
+    documented_job(),
     with_own_lists("lists"),
     mpijob(4, name="selector", worker_spec={"nodeSelector": {nodes.MODE: "1_2_4"}}),
 ]
-"""Jobs that have themselves what the webhook adds to."""
+"""Jobs whose authors set lists or maps to which the webhook adds."""
 
-NOTHING: set[str] = set()
+NO_FIELDS: set[str] = set()
 DIFFERENT = {
     "documented": ({"Worker.affinity"}, {"Worker.affinity"}),
     "lists": ({"Worker.affinity"}, {"Launcher.initContainers", "Worker.affinity"}),
-    "selector": ({"Worker.nodeSelector"}, NOTHING),
+    "selector": ({"Worker.nodeSelector"}, NO_FIELDS),
 }
-"""What is one value to a server-side apply, and to Argo CD's own merge, to which every list is."""
-TAKEN_OUT, MERGED = ({name: both[at] for name, both in DIFFERENT.items()} for at in (0, 1))
+"""By job, the fields that differ in a server-side apply, which replaces atomic lists and maps, and in the
+default comparison of Argo CD, which replaces all lists."""
+SERVER_SIDE_DIFFERENCES, DEFAULT_DIFFERENCES = (
+    {name: both[at] for name, both in DIFFERENT.items()} for at in (0, 1)
+)
 
 
-def suspended(job: Object) -> Object:
+def suspended_job(job: Object) -> Object:
     return {**job, "spec": {**job["spec"], "runPolicy": {"suspend": True}}}
 
 
-def settled(job: Object) -> bool:
-    """Returns whether a job runs for the webhook, or is suspended."""
+def is_started_or_suspended(job: Object) -> bool:
+    """Returns whether the operator has started a job, or the job is suspended."""
     return "startTime" in job.get("status", {}) or get(job, ("spec", "runPolicy", "suspend")) is True
 
 
-def synced(inside: Kubectl, files: list[Object], way: tuple[str, ...]) -> list[Object]:
-    """Returns the stored jobs of files that were applied, as soon as the operator has started them."""
-    inside.apply(together(*files), *way)
-    inside.wait_for(lambda obj: all(map(settled, obj["items"])), "mpijobs")
-    return stored(inside, files)
+def sync(inside: Kubectl, files: list[Object], way: tuple[str, ...]) -> list[Object]:
+    """Applies files. Returns the stored jobs when all are started or suspended."""
+    inside.apply(list_object(*files), *way)
+    inside.wait_for(lambda obj: all(map(is_started_or_suspended, obj["items"])), "mpijobs")
+    return stored_jobs(inside, files)
 
 
-def stored(inside: Kubectl, files: list[Object]) -> list[Object]:
+def stored_jobs(inside: Kubectl, files: list[Object]) -> list[Object]:
     result = {job["metadata"]["name"]: job for job in inside.get_json("mpijobs")["items"]}
     return [result[file["metadata"]["name"]] for file in files]
 
 
-def foreseen(inside: Kubectl, files: list[Object]) -> list[Object]:
-    """Returns what the API server says that a server-side apply of the files would make."""
-    return list(inside.apply(together(*files), *SERVER_SIDE, "--dry-run=server")["items"])
+def server_side_results(inside: Kubectl, files: list[Object]) -> list[Object]:
+    """Returns the jobs that a forced server-side apply of the files would store, by a dry run."""
+    return list(inside.apply(list_object(*files), *SERVER_SIDE, "--dry-run=server")["items"])
 
 
-def merged(lives: list[Object], files: list[Object]) -> list[Object]:
-    """Returns the outcome in Argo CD's default comparison: the same file must not delete anything."""
-    return [applied(live, file) for live, file in zip(lives, files, strict=True)]
+def default_results(live_jobs: list[Object], files: list[Object]) -> list[Object]:
+    """Returns each stored job after Argo CD's default merge with its file."""
+    return [kubectl_apply(live, file) for live, file in zip(live_jobs, files, strict=True)]
 
 
-def differences(lives: list[Object], others: list[Object]) -> dict[str, set[str]]:
-    """Returns the fields of the pod specs that differ, by the jobs' names; no job differs elsewhere."""
+def differences(live_jobs: list[Object], results: list[Object]) -> dict[str, set[str]]:
+    """Returns, by job, the pod specs' fields that differ. Asserts that nothing else in the spec differs."""
     result = {}
-    for job, other in zip(lives, others, strict=True):
-        pair = [copy.deepcopy({"spec": each["spec"]}) for each in (job, other)]
-        result[job["metadata"]["name"]] = set(_taken_from(pair))
+    for job, changed in zip(live_jobs, results, strict=True):
+        pair = [copy.deepcopy({"spec": obj["spec"]}) for obj in (job, changed)]
+        result[job["metadata"]["name"]] = set(_remove_pod_specs(pair))
         assert pair[0] == pair[1]
     return result
 
 
-def _taken_from(pair: list[Object]) -> Iterator[str]:
+def _remove_pod_specs(pair: list[Object]) -> Iterator[str]:
+    """Removes the fields of the pod specs of two jobs, and yields the fields that differ."""
     for role in ("Launcher", "Worker"):
-        specs = [template(each, role)["spec"] for each in pair]
+        specs = [template(job, role)["spec"] for job in pair]
         for key in {*specs[0], *specs[1]}:
             values = [spec.pop(key, None) for spec in specs]
             if values[0] != values[1]:
                 yield f"{role}.{key}"
 
 
-def untouched(inside: Kubectl, lives: list[Object]) -> bool:
-    """Returns whether no update changed a spec: that raises the generation."""
-    return [job["metadata"]["generation"] for job in stored(inside, lives)] == [1] * len(lives)
+def are_unchanged(inside: Kubectl, live_jobs: list[Object]) -> bool:
+    """Returns whether no update has changed a spec, which would raise the generation."""
+    return [job["metadata"]["generation"] for job in stored_jobs(inside, live_jobs)] == [1] * len(live_jobs)
 
 
 @way
-def test_jobs_of_the_seed_documents_are_in_sync_and_a_second_sync_changes_nothing(
+def test_plain_jobs_are_in_sync_and_a_second_sync_changes_nothing(
     way: tuple[str, ...], namespace: Kubectl
 ) -> None:
-    lives = synced(namespace, SEEDS, way)
-    assert all("affinity" in get(job, WORKER)["spec"] for job in lives[1:4])
-    for others in (foreseen(namespace, SEEDS), merged(lives, SEEDS)):
-        assert not any(differences(lives, others).values())
-    namespace.apply(together(*SEEDS), *way)
-    assert untouched(namespace, lives)
+    live_jobs = sync(namespace, PLAIN_JOBS, way)
+    assert all("affinity" in get(job, WORKER)["spec"] for job in live_jobs[1:4])
+    for results in (server_side_results(namespace, PLAIN_JOBS), default_results(live_jobs, PLAIN_JOBS)):
+        assert not any(differences(live_jobs, results).values())
+    namespace.apply(list_object(*PLAIN_JOBS), *way)
+    assert are_unchanged(namespace, live_jobs)
 
 
 @way
-def test_of_a_suspended_job_with_own_lists_only_argo_cds_default_comparison_differs(
+def test_a_suspended_job_with_own_lists_differs_only_in_argo_cds_default_comparison(
     way: tuple[str, ...], namespace: Kubectl
 ) -> None:
-    files = [suspended(job) for job in OWN]
-    lives = synced(namespace, files, way)
-    assert differences(lives, foreseen(namespace, files)) == dict.fromkeys(DIFFERENT, NOTHING)
-    assert differences(lives, merged(lives, files)) == MERGED
-    namespace.apply(together(*files), *way)
-    assert untouched(namespace, lives)
+    files = [suspended_job(job) for job in JOBS_WITH_OWN_LISTS]
+    live_jobs = sync(namespace, files, way)
+    assert differences(live_jobs, server_side_results(namespace, files)) == dict.fromkeys(
+        DIFFERENT, NO_FIELDS
+    )
+    assert differences(live_jobs, default_results(live_jobs, files)) == DEFAULT_DIFFERENCES
+    namespace.apply(list_object(*files), *way)
+    assert are_unchanged(namespace, live_jobs)
 
 
 @way
 def test_a_running_job_with_own_lists_differs_and_is_unchanged_if_its_templates_are_ignored(
     way: tuple[str, ...], namespace: Kubectl
 ) -> None:
-    lives = synced(namespace, OWN, way)
-    assert differences(lives, foreseen(namespace, OWN)) == TAKEN_OUT
-    assert differences(lives, merged(lives, OWN)) == MERGED
-    # RespectIgnoreDifferences: Argo CD applies the stored value of what it ignores.
-    respectful = copy.deepcopy(OWN)
-    for file, live in zip(respectful, lives, strict=True):
+    live_jobs = sync(namespace, JOBS_WITH_OWN_LISTS, way)
+    assert (
+        differences(live_jobs, server_side_results(namespace, JOBS_WITH_OWN_LISTS)) == SERVER_SIDE_DIFFERENCES
+    )
+    assert differences(live_jobs, default_results(live_jobs, JOBS_WITH_OWN_LISTS)) == DEFAULT_DIFFERENCES
+    # With RespectIgnoreDifferences, Argo CD applies the stored value of each ignored field.
+    files_with_stored_templates = copy.deepcopy(JOBS_WITH_OWN_LISTS)
+    for file, live in zip(files_with_stored_templates, live_jobs, strict=True):
         for path in (LAUNCHER, WORKER):
             get(file, path[:-1])["template"] = get(live, path)
     for _ in range(2):
-        namespace.apply(together(*respectful), *way)
-        assert untouched(namespace, lives)
+        namespace.apply(list_object(*files_with_stored_templates), *way)
+        assert are_unchanged(namespace, live_jobs)
 
 
 def test_without_force_another_manager_conflicts_only_where_the_webhook_added_to_an_own_list(
     namespace: Kubectl,
 ) -> None:
-    for file, conflict in ((SEEDS[2], ""), (OWN[1], ".podAntiAffinity.requiredDuringScheduling")):
-        synced(namespace, [file], SERVER_SIDE)
-        done = namespace.run("apply", "--server-side", "-f", "-", stdin=text(file), check=False)
-        assert bool(done.returncode) is bool(conflict)
-        assert conflict in done.stderr
-        assert done.stderr.count("\n- .") <= 1
+    for file, conflict in (
+        (PLAIN_JOBS[2], ""),
+        (JOBS_WITH_OWN_LISTS[1], ".podAntiAffinity.requiredDuringScheduling"),
+    ):
+        sync(namespace, [file], SERVER_SIDE)
+        result = namespace.run("apply", "--server-side", "-f", "-", stdin=to_json(file), check=False)
+        assert bool(result.returncode) is bool(conflict)
+        assert conflict in result.stderr
+        assert result.stderr.count("\n- .") <= 1
 
 
 @way
@@ -175,17 +191,15 @@ def test_an_installation_stays_in_sync_when_the_ca_bundles_and_replicas_are_writ
     way: tuple[str, ...], namespace: Kubectl
 ) -> None:
     registration, deployment = (
-        next(
-            each for each in chart.objects() if (each["kind"], each["metadata"]["name"]) == (kind, chart.NAME)
-        )
+        next(obj for obj in chart.objects() if (obj["kind"], obj["metadata"]["name"]) == (kind, chart.NAME))
         for kind in ("MutatingWebhookConfiguration", "Deployment")
     )
     deployment["metadata"].pop("namespace")
     registration["metadata"]["name"] = namespace.namespace
     for hook in registration["webhooks"]:
         hook["namespaceSelector"] = {"matchLabels": {"asked": "nowhere"}}
-    both = together(registration, deployment)
-    namespace.apply(both, *way)
+    manifest = list_object(registration, deployment)
+    namespace.apply(manifest, *way)
     path = f"/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/{namespace.namespace}"
     bundles = [
         {"op": "add", "path": f"/webhooks/{number}/clientConfig/caBundle", "value": "Zm9v"}
@@ -194,9 +208,9 @@ def test_an_installation_stays_in_sync_when_the_ca_bundles_and_replicas_are_writ
     try:
         namespace.api.send("PATCH", path, bundles, "application/json-patch+json")
         namespace.run("scale", "deployment", deployment["metadata"]["name"], "--replicas=5")
-        for again in ((*SERVER_SIDE, "--dry-run=server"), way):
-            hooks, replicas = namespace.apply(both, *again)["items"]
-            assert {hook["clientConfig"]["caBundle"] for hook in hooks["webhooks"]} == {"Zm9v"}
-            assert replicas["spec"]["replicas"] == 5
+        for options in ((*SERVER_SIDE, "--dry-run=server"), way):
+            configuration, scaled = namespace.apply(manifest, *options)["items"]
+            assert {hook["clientConfig"]["caBundle"] for hook in configuration["webhooks"]} == {"Zm9v"}
+            assert scaled["spec"]["replicas"] == 5
     finally:
-        namespace.run("delete", "-f", "-", stdin=text(both))
+        namespace.run("delete", "-f", "-", stdin=to_json(manifest))

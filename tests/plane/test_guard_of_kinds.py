@@ -1,11 +1,11 @@
-"""The guard on templates of a kind that an installation adds by the guide in docs/kinds.md."""
+"""Tests of the guard for a kind that an installation adds, as in the guide docs/kinds.md."""
 
 from collections.abc import Iterator
 
 import pytest
 
 from testbed.plane.controlplane import ControlPlane
-from testbed.plane.jobs import together
+from testbed.plane.jobs import list_object
 from testbed.plane.kubectl import Kubectl
 from tests.plane.guard import people
 from tests.plane.kinds.jobs import labelled_set
@@ -15,7 +15,7 @@ NAME = "statefulsets-guard"
 
 @pytest.fixture
 def ada(control_plane: ControlPlane, helm: None) -> Iterator[Kubectl]:
-    """A person who may create StatefulSets, under the guard of an installation to which they are sent."""
+    """Kubectl of a user who may create StatefulSets, which the guard covers by the value ``kinds``."""
     del helm
     admin = control_plane.kubectl
     inside = admin.create_namespace(NAME)
@@ -29,8 +29,8 @@ def ada(control_plane: ControlPlane, helm: None) -> Iterator[Kubectl]:
         admin.delete(kind, NAME)
 
 
-def test_a_statefulset_has_the_label_that_the_webhook_computes_for_it(ada: Kubectl) -> None:
+def test_a_statefulset_may_have_only_the_job_label_that_the_webhook_computes(ada: Kubectl) -> None:
     own = labelled_set(f"{NAME}.train_StatefulSet.apps")
-    people.assert_done(people.tries(ada, own, "create", "--dry-run=server"))
-    forged = people.tries(ada, together(labelled_set("team-b.train")), "create", "--dry-run=server")
+    people.assert_done(people.send(ada, own, "create", "--dry-run=server"))
+    forged = people.send(ada, list_object(labelled_set("team-b.train")), "create", "--dry-run=server")
     people.assert_refused(forged, f"is not what the webhook computes for {NAME}.train_StatefulSet.apps")

@@ -1,4 +1,4 @@
-"""The launcher's Pod as mpi-operator and the Job controller make it; tests/nodes/product runs one."""
+"""Tests of the launcher's Pod that mpi-operator and the Job controller create, without a kubelet."""
 
 from typing import Any
 
@@ -16,22 +16,24 @@ VARIABLES = {
 }
 
 
-def launcher(kubectl: Kubectl, job: dict[str, Any]) -> dict[str, Any]:
-    """Returns the launcher's Pod of a job, as the operator and the Job controller made it."""
+def create_launcher(kubectl: Kubectl, job: dict[str, Any]) -> dict[str, Any]:
+    """Creates a job, and returns its launcher's Pod when it exists."""
     kubectl.create(job)
-    chosen = (
+    selector = (
         f"training.kubeflow.org/job-name={job['metadata']['name']},training.kubeflow.org/job-role=launcher"
     )
-    obj = kubectl.wait_for(lambda pods: pods["items"], "pods", "-l", chosen)
+    obj = kubectl.wait_for(lambda pods: pods["items"], "pods", "-l", selector)
     pod: dict[str, Any] = obj["items"][0]
     return pod
 
 
 def environment(pod: dict[str, Any], container: dict[str, Any]) -> dict[str, str]:
-    """Returns what the kubelet makes of a container's env: of two with one name the last counts."""
-    notes = {f"metadata.annotations['{key}']": value for key, value in pod["metadata"]["annotations"].items()}
+    """Returns a container's variables. If two have the same name, the kubelet uses the last."""
+    annotations = {
+        f"metadata.annotations['{key}']": value for key, value in pod["metadata"]["annotations"].items()
+    }
     return {
-        item["name"]: notes[item["valueFrom"]["fieldRef"]["fieldPath"]]
+        item["name"]: annotations[item["valueFrom"]["fieldRef"]["fieldPath"]]
         if "valueFrom" in item
         else item.get("value", "")
         for item in container.get("env", ())
@@ -39,17 +41,17 @@ def environment(pod: dict[str, Any], container: dict[str, Any]) -> dict[str, str
 
 
 @pytest.mark.parametrize("implementation", list(VARIABLES))
-def test_every_mpi_takes_the_new_hostfile_although_the_operator_names_its_own(
+def test_every_mpi_implementation_uses_the_new_hostfile_instead_of_the_operators(
     namespace: Kubectl, implementation: str
 ) -> None:
     job = mpijob(2, name="which-mpi")
     job["spec"]["mpiImplementation"] = implementation
-    pod = launcher(namespace, job)
+    pod = create_launcher(namespace, job)
     main = pod["spec"]["containers"][0]
     assert environment(pod, main)[VARIABLES[implementation]] == HOSTFILE
     for container in (main, pod["spec"]["initContainers"][1]):
         mounted = {
-            each["mountPath"] for each in container["volumeMounts"] if each["name"] == "ultraserver-init"
+            mount["mountPath"] for mount in container["volumeMounts"] if mount["name"] == "ultraserver-init"
         }
         assert mounted == {"/root/ultraserver_init", "/ultraserver_init"}
 
@@ -57,13 +59,13 @@ def test_every_mpi_takes_the_new_hostfile_although_the_operator_names_its_own(
 def test_a_quota_that_needs_requests_in_every_container_counts_the_launcher_once(namespace: Kubectl) -> None:
     quota = {"requests.cpu": "5", "limits.memory": "5Gi"}
     namespace.run(
-        "create", "quota", "small", f"--hard={','.join(f'{key}={most}' for key, most in quota.items())}"
+        "create", "quota", "small", f"--hard={','.join(f'{key}={value}' for key, value in quota.items())}"
     )
     namespace.wait_for(lambda obj: obj.get("status", {}).get("hard"), "resourcequota", "small")
     job = mpijob(4)
     for group in job["spec"]["mpiReplicaSpecs"].values():
-        asks = group["template"]["spec"]["containers"][0].setdefault("resources", {})
-        asks.setdefault("limits", {})["memory"] = "1Gi"
-        asks["requests"] = {"cpu": "1"}
-    launcher(namespace, job)
+        resources = group["template"]["spec"]["containers"][0].setdefault("resources", {})
+        resources.setdefault("limits", {})["memory"] = "1Gi"
+        resources["requests"] = {"cpu": "1"}
+    create_launcher(namespace, job)
     namespace.wait_for(lambda obj: obj["status"]["used"] == quota, "resourcequota", "small")

@@ -1,4 +1,4 @@
-"""``kubectl ultraserver`` where the webhook places jobs alone: by the real scheduler and operator."""
+"""Tests of ``kubectl ultraserver`` with the real scheduler and operator, without the placement program."""
 
 from pathlib import Path
 from typing import Any
@@ -26,45 +26,45 @@ def test_a_job_is_verified_by_the_labels_of_its_nodes(
     for row in rows:
         assert len(row["labels"]) == 5
         assert row["labels"].items() <= control_plane_nodes[row["node"]].items()
-    ranked = [(row["labels"][nodes.SERVER_ID_4], row["labels"][nodes.NODE_ID_4]) for row in rows]
-    assert ranked == sorted(ranked)
+    positions = [(row["labels"][nodes.SERVER_ID_4], row["labels"][nodes.NODE_ID_4]) for row in rows]
+    assert positions == sorted(positions)
     assert plugin(namespace, "verify", "train").returncode == 0
 
 
-def test_a_quota_is_named_by_the_operators_own_event(namespace: Kubectl) -> None:
+def test_why_shows_a_quota_by_the_event_of_the_operator(namespace: Kubectl) -> None:
     namespace.run("create", "quota", "few", "--hard=count/pods=2")
     namespace.wait_for(lambda obj: obj.get("status", {}).get("hard"), "resourcequota", "few")
     namespace.create(mpijob(4))
 
-    def named(stored: Any) -> bool:
-        missing = [item for item in stored["findings"] if "of 4 workers exist" in item["text"]]
-        return any("exceeded quota: few" in str(item["details"]) for item in missing)
+    def shows_quota(answer: Any) -> bool:
+        findings = [item for item in answer["findings"] if "of 4 workers exist" in item["text"]]
+        return any("exceeded quota: few" in str(item["details"]) for item in findings)
 
-    eventually(namespace, ["why", "train"], named)
+    eventually(namespace, ["why", "train"], shows_quota)
 
 
-def test_the_documented_rights_are_enough_and_missing_ones_are_named(
+def test_the_documented_rights_are_enough_and_errors_name_the_missing_rights(
     namespace: Kubectl, tmp_path: Path
 ) -> None:
     namespace.create(mpijob(1))
     eventually(namespace, ["verify", "train"], lambda obj: obj["whole"])
-    person = account(namespace, "ada", tmp_path)
-    done = plugin(namespace, "verify", "train", kubeconfig=person)
-    assert done.returncode == 2
-    assert f"cannot get mpijobs in namespace {namespace.namespace}: " in done.stderr
-    assert "docs/kubectl.md has a ClusterRole" in done.stderr
-    who = f"--serviceaccount={namespace.namespace}:ada"
-    namespace.run("create", "rolebinding", "ada-view", "--clusterrole=view", who)
+    kubeconfig = account(namespace, "ada", tmp_path)
+    result = plugin(namespace, "verify", "train", kubeconfig=kubeconfig)
+    assert result.returncode == 2
+    assert f"cannot get mpijobs in namespace {namespace.namespace}: " in result.stderr
+    assert "docs/kubectl.md has a ClusterRole" in result.stderr
+    subject = f"--serviceaccount={namespace.namespace}:ada"
+    namespace.run("create", "rolebinding", "ada-view", "--clusterrole=view", subject)
     namespace.run("create", "role", "mpijobs", "--verb=get", "--resource=mpijobs.kubeflow.org")
-    namespace.run("create", "rolebinding", "ada-mpijobs", "--role=mpijobs", who)
-    done = plugin(namespace, "verify", "train", kubeconfig=person)
-    assert "cannot list nodes: " in done.stderr
+    namespace.run("create", "rolebinding", "ada-mpijobs", "--role=mpijobs", subject)
+    result = plugin(namespace, "verify", "train", kubeconfig=kubeconfig)
+    assert "cannot list nodes: " in result.stderr
     (role,) = [block for block in blocks_of("docs/kubectl.md") if block.file == "reader.yaml"]
     namespace.apply(role.text)
     binding = f"ultraserver-reader-{namespace.namespace}"
-    namespace.run("create", "clusterrolebinding", binding, "--clusterrole=ultraserver-reader", who)
+    namespace.run("create", "clusterrolebinding", binding, "--clusterrole=ultraserver-reader", subject)
     for words in (["verify", "train"], ["why", "train"], ["topology"], ["queue"]):
-        done = plugin(namespace, *words, kubeconfig=person)
-        assert done.returncode == 0, done.stderr
-        assert not done.stderr
+        result = plugin(namespace, *words, kubeconfig=kubeconfig)
+        assert result.returncode == 0, result.stderr
+        assert not result.stderr
     namespace.run("delete", "clusterrolebinding", binding)

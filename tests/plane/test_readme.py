@@ -1,4 +1,4 @@
-"""The documents' sessions with kubectl, and ``make cluster``, as a reader would have them."""
+"""Tests that the documents' sessions with kubectl, and ``make cluster``, print what the documents show."""
 
 import re
 from collections.abc import Iterator
@@ -10,9 +10,9 @@ from contract.keys import OPENED
 from testbed import chart
 from testbed.plane import nodes
 from testbed.plane.controlplane import ControlPlane
-from testbed.plane.jobs import come_back, leave
+from testbed.plane.jobs import reopen_namespace, retire_namespace
 from testbed.plane.kubectl import Kubectl, Object
-from testbed.plane.previews import previews, wait_until_served
+from testbed.plane.previews import run_preview_service, wait_until_served
 from testbed.plane.webhook import RunningWebhook
 from tests.docs import session
 from tests.docs.blocks import REPOSITORY, Step, blocks_of
@@ -25,7 +25,7 @@ MASKS = session.MASKS | {
     "server id": (r"\b[0-9a-z]{16}$", "SERVER"),
     "age": (r"\b\d+[smh](?:\d+[smh])?\b", "AGE"),
     "width of columns": (r" +", " "),
-    # The scheduler chooses the nodes, and ranks go by node.
+    # The scheduler chooses the node of a worker, and the node decides the worker's rank.
     "worker of a rank": (r"^(\d+) demo-worker-\d\b", r"\1 WORKER"),
     "port": (r"127\.0\.0\.1:\d+", "127.0.0.1:PORT"),
     "folder": (r"\S+/ultraserver-cluster-\w+", "FOLDER"),
@@ -43,25 +43,25 @@ def default_namespace(control_plane: ControlPlane, registered_webhook: RunningWe
     """The namespace that a reader's kubectl uses, empty before and after."""
     assert registered_webhook.url
     inside = control_plane.kubectl.in_namespace("default")
-    come_back(inside)
+    reopen_namespace(inside)
     yield inside
-    # An operator that is late would give an ended job Pods, and the next session would find them.
-    leave(inside)
+    # Otherwise, a slow operator can create Pods for a deleted job, which the next session would show.
+    retire_namespace(inside)
 
 
 @pytest.fixture(scope="module")
 def served(control_plane: ControlPlane, passed_on: None) -> Iterator[None]:
-    """The installation's preview service, by the packaged table, as the registered webhook."""
+    """The preview service of an installation, with the packaged table, which the webhook uses, too."""
     assert passed_on is None
     rules = control_plane.folder / "packaged.yaml"
     rules.write_text(EXTENDS, encoding="utf-8")
-    with previews(control_plane, chart.NAME, rules) as inside:
+    with run_preview_service(control_plane, chart.NAME, rules) as inside:
         wait_until_served(inside)
         yield
 
 
-def all_placed(inside: Kubectl) -> None:
-    """Waits until every MPIJob has all its pods, and each has a node."""
+def wait_until_placed(inside: Kubectl) -> None:
+    """Waits until every MPIJob has all its pods, and every pod has a node."""
     jobs = [job["spec"]["mpiReplicaSpecs"] for job in inside.get_json("mpijobs")["items"]]
     expected = sum(role.get("replicas", 1) for job in jobs for role in job.values())
 
@@ -70,17 +70,17 @@ def all_placed(inside: Kubectl) -> None:
         return len(nodes_of) == expected and all(nodes_of)
 
     inside.wait_for(placed, "pods")
-    # kubectl diff reads a job twice; a status that the operator writes in between is a difference.
+    # kubectl diff reads a job twice. If the operator writes the status in between, it prints a difference.
     inside.wait_for(lambda obj: all("conditions" in job.get("status", {}) for job in obj["items"]), "mpijobs")
 
 
-def with_kubectl(step: Step) -> bool:
+def is_kubectl_command(step: Step) -> bool:
     return step.command.startswith("kubectl ")
 
 
 @pytest.mark.usefixtures("served")
-@pytest.mark.limit(40, "kubectl and its plugin are what is shown: six processes")
-@pytest.mark.parametrize("document", session.documents_with(with_kubectl))
+@pytest.mark.limit(40, "starts six processes of kubectl and its plugin")
+@pytest.mark.parametrize("document", session.documents_with(is_kubectl_command))
 def test_a_session_prints_what_the_document_shows(
     document: str, control_plane: ControlPlane, default_namespace: Kubectl, tmp_path: Path
 ) -> None:
@@ -94,25 +94,27 @@ def test_a_session_prints_what_the_document_shows(
         session.assert_printed(step, printed, MASKS)
         if " apply " in step.command:
             # A reader is slower than the scheduler.
-            all_placed(default_namespace)
+            wait_until_placed(default_namespace)
         if nodes.SERVER_ID_4 in step.command:
             assert len(set(re.findall(r"[0-9a-z]{16}$", printed, re.MULTILINE))) == 1, printed
 
 
 @pytest.mark.limit(60, "make cluster starts a control plane of its own")
-def test_make_cluster_prints_what_is_shown_does_what_an_installation_does_and_stops_cleanly(
+def test_make_cluster_prints_the_documented_output_works_like_an_installation_and_stops_cleanly(
     tools: Path,
 ) -> None:
-    (shown,) = steps("README.md", "make cluster")
-    with session.make("Ctrl-C stops everything", "--old-file=.venv/.dev", "cluster") as made:
-        (exported,) = re.findall(r"export KUBECONFIG=(\S+)", made.output)
+    (step,) = steps("README.md", "make cluster")
+    with session.make("Ctrl-C stops everything", "--old-file=.venv/.dev", "cluster") as cluster:
+        (exported,) = re.findall(r"export KUBECONFIG=(\S+)", cluster.output)
         inside = Kubectl(tools / "kubectl", Path(exported)).in_namespace("default")
         inside.run("apply", "-f", str(REPOSITORY / "examples" / "four-node.yaml"))
-        all_placed(inside)
+        wait_until_placed(inside)
         worker = inside.get_json("pod", "demo-worker-0")
-        assert OPENED in worker["metadata"]["annotations"], "a person sees what an installation does"
+        assert OPENED in worker["metadata"]["annotations"], (
+            "the placement program runs, as in an installation"
+        )
         people.give_rights(inside)
         people.wait_refusal(inside, people.WORKER)
-    assert "nothing is left running" in made.rest
-    session.assert_printed(shown, made.output, MASKS)
-    assert str(tools) in made.output
+    assert "nothing is left running" in cluster.after_interrupt
+    session.assert_printed(step, cluster.output, MASKS)
+    assert str(tools) in cluster.output

@@ -1,4 +1,4 @@
-"""What a person reads when a job cannot be, or is not what they may think."""
+"""Tests of the messages about a refused job and about removed values, and of opted-out jobs."""
 
 import json
 from typing import Any
@@ -23,19 +23,19 @@ VERBS = [("apply",), ("apply", "--server-side"), ("create",), ("create", "--dry-
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=" ".join)
-def test_a_job_that_cannot_be_is_refused_with_the_field_the_value_and_the_fix(
+def test_a_job_of_a_wrong_size_is_refused_with_the_field_the_value_and_the_remedy(
     verb: tuple[str, ...], namespace: Kubectl
 ) -> None:
     job = mpijob(6, annotations={keys.NODE_CONFIG: "4"})
-    done = namespace.run(*verb, "-f", "-", stdin=jobs.text(job), check=False)
-    assert done.returncode == 1
-    assert f'admission webhook "{hook_name(NAME)}" denied the request: {MESSAGE}\n' in done.stderr
+    result = namespace.run(*verb, "-f", "-", stdin=jobs.to_json(job), check=False)
+    assert result.returncode == 1
+    assert f'admission webhook "{hook_name(NAME)}" denied the request: {MESSAGE}\n' in result.stderr
     assert namespace.get_json("mpijobs")["items"] == []
 
 
 @pytest.mark.parametrize("place", ["annotations", "labels"])
 @pytest.mark.parametrize("word", sorted(keys.OPT_OUT_VALUES))
-def test_a_job_that_is_opted_out_stays_as_it_was_written(
+def test_the_webhook_does_not_change_an_opted_out_job(
     word: str, place: str, namespace: Kubectl, plain_namespace: Kubectl
 ) -> None:
     job = mpijob(4)
@@ -44,35 +44,36 @@ def test_a_job_that_is_opted_out_stays_as_it_was_written(
     assert namespace.create(job, "--dry-run=server")["spec"] == without_webhook["spec"]
 
 
-CLAIMS = {
+WEBHOOKS_FIELDS = {
     **{f"annotation {path[-1]}": put({}, path, "1") for path in record.MARKS[1:]},
     f"label {keys.JOB}": put({}, record.JOB_LABEL, "team-b.victim"),
     "gate": {"spec": {"schedulingGates": [{"name": keys.GATE}]}},
 }
+"""Fields of a pod template that only the webhook may set, as a user may forge them."""
 
 
-# The API server itself reads these words, and asks the webhook about such a job for its claims only.
+# The API server sends an opted-out job only if its templates have fields that belong to the webhook.
 @pytest.mark.parametrize(("role", "word"), [("Launcher", "false"), ("Worker", "disabled")])
-@pytest.mark.parametrize("claim", CLAIMS.values(), ids=CLAIMS)
-def test_an_opted_out_job_loses_its_placement_annotation(
-    claim: dict[str, Any], role: str, word: str, namespace: Kubectl
+@pytest.mark.parametrize("field", WEBHOOKS_FIELDS.values(), ids=WEBHOOKS_FIELDS)
+def test_an_opted_out_job_loses_fields_that_only_the_webhook_may_set(
+    field: dict[str, Any], role: str, word: str, namespace: Kubectl
 ) -> None:
     job = mpijob(4, annotations={keys.INJECT: word})
     plain = template(namespace.create(job, "--dry-run=server"), role)
     own = template(job, role)
-    own |= claim | {"spec": own["spec"] | claim.get("spec", {})}
-    done = namespace.run("create", "--dry-run=server", "-o", "json", "-f", "-", stdin=jobs.text(job))
-    assert f"removed your value: spec.mpiReplicaSpecs.{role}.template." in done.stderr
-    assert template(json.loads(done.stdout), role) == plain
+    own |= field | {"spec": own["spec"] | field.get("spec", {})}
+    result = namespace.run("create", "--dry-run=server", "-o", "json", "-f", "-", stdin=jobs.to_json(job))
+    assert f"removed your value: spec.mpiReplicaSpecs.{role}.template." in result.stderr
+    assert template(json.loads(result.stdout), role) == plain
 
 
 def test_a_job_label_that_the_user_set_is_replaced_with_a_warning(namespace: Kubectl) -> None:
     job = mpijob(4)
     template(job, "Worker")["metadata"] = {"labels": {keys.JOB: "default.another-users", "team": "research"}}
-    done = namespace.run("apply", "-f", "-", stdin=jobs.text(job))
+    result = namespace.run("apply", "-f", "-", stdin=jobs.to_json(job))
     assert (
         f"replaced your value: spec.mpiReplicaSpecs.Worker.template.metadata.labels[{keys.JOB}]"
-        in done.stderr
+        in result.stderr
     )
     labels = template(namespace.get_json("mpijob", "train"), "Worker")["metadata"]["labels"]
     assert labels == {keys.JOB: f"{namespace.namespace}.train", "team": "research"}

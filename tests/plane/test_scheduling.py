@@ -1,4 +1,4 @@
-"""Where the scheduler puts the workers that mpi-operator makes of plain jobs."""
+"""Tests of the nodes that the real scheduler chooses for the workers of MPIJobs."""
 
 from collections import Counter
 
@@ -13,8 +13,8 @@ pytestmark = pytest.mark.usefixtures("registered_webhook")
 Labels = dict[str, dict[str, str]]
 
 
-def settled(kubectl: Kubectl, workers: int) -> dict[str, list[Object]]:
-    """Returns the workers of a namespace by their job, once all of them are bound."""
+def wait_until_bound(kubectl: Kubectl, workers: int) -> dict[str, list[Object]]:
+    """Waits until this many workers of a namespace are bound, and returns its workers by job."""
     obj = kubectl.wait_for(
         lambda pods: len([pod for pod in pods["items"] if pod["spec"].get("nodeName")]) == workers,
         *("pods", "-l", f"{jobs.ROLE}=worker"),
@@ -26,24 +26,24 @@ def settled(kubectl: Kubectl, workers: int) -> dict[str, list[Object]]:
     return by_job
 
 
-def units(pods: list[Object], labels: Labels, key: str = nodes.SERVER_ID_4) -> Counter[str]:
-    """Returns how many of the pods are in each unit of nodes; every pod on a node of its own."""
+def count_by_unit(pods: list[Object], labels: Labels, key: str = nodes.SERVER_ID_4) -> Counter[str]:
+    """Returns the number of pods in each unit. Asserts that no two pods share a node."""
     names = [pod["spec"]["nodeName"] for pod in pods]
     assert len(set(names)) == len(names)
     return Counter(labels[name][key] for name in names)
 
 
-def test_a_partly_taken_ultraserver_is_closed_to_a_job_of_another_namespace_and_of_the_same_name(
+def test_a_job_does_not_share_an_ultraserver_with_a_job_of_the_same_name_in_another_namespace(
     namespace: Kubectl, second_namespace: Kubectl
 ) -> None:
-    """And when that job is gone, it is placed at once: one term says all that keeps it off."""
+    """Only the anti-affinity term keeps the job waiting: it is placed when the other job is deleted."""
     server = nodes.ultraserver_nodes(1)[0]["metadata"]["labels"][nodes.SERVER_ID_4]
-    chosen = {"nodeSelector": {nodes.SERVER_ID_4: server}}
-    namespace.create(mpijob(2, worker_spec=chosen))
-    settled(namespace, 2)
-    second_namespace.create(mpijob(4, worker_spec=chosen))
+    on_server = {"nodeSelector": {nodes.SERVER_ID_4: server}}
+    namespace.create(mpijob(2, worker_spec=on_server))
+    wait_until_bound(namespace, 2)
+    second_namespace.create(mpijob(4, worker_spec=on_server))
 
-    def kept_off(pods: Object) -> bool:
+    def is_repelled(pods: Object) -> bool:
         texts = [
             condition.get("message", "")
             for pod in pods["items"]
@@ -51,34 +51,34 @@ def test_a_partly_taken_ultraserver_is_closed_to_a_job_of_another_namespace_and_
         ]
         return sum("anti-affinity rules" in message for message in texts) == 4
 
-    judged = second_namespace.wait_for(kept_off, "pods", "-l", f"{jobs.ROLE}=worker")["items"]
-    assert not [pod for pod in judged if pod["spec"].get("nodeName")]
+    waiting = second_namespace.wait_for(is_repelled, "pods", "-l", f"{jobs.ROLE}=worker")["items"]
+    assert not [pod for pod in waiting if pod["spec"].get("nodeName")]
     namespace.delete("mpijobs")
     namespace.delete("pods", at_once=True)
-    settled(second_namespace, 4)
+    wait_until_bound(second_namespace, 4)
 
 
 def test_jobs_of_every_size_from_two_namespaces_at_once_are_all_placed_and_keep_apart(
     namespace: Kubectl, second_namespace: Kubectl, control_plane_nodes: Labels
 ) -> None:
     sizes = {"four": 4, "other-four": 4, "two": 2, "other-two": 2, "six": 6, "alone": 1}
-    documents = jobs.together(*(mpijob(workers, name=name) for name, workers in sizes.items()))
+    documents = jobs.list_object(*(mpijob(workers, name=name) for name, workers in sizes.items()))
     for kubectl in (namespace, second_namespace):
         kubectl.create(documents)
     placed = [
         (sizes[name], pods)
         for kubectl in (namespace, second_namespace)
-        for name, pods in settled(kubectl, sum(sizes.values())).items()
+        for name, pods in wait_until_bound(kubectl, sum(sizes.values())).items()
     ]
     assert all(len(pods) == size for size, pods in placed)
-    everybody = [pod for _, pods in placed for pod in pods]
+    all_pods = [pod for _, pods in placed for pod in pods]
     for size, key in ((4, nodes.SERVER_ID_4), (2, nodes.SERVER_ID_2)):
-        there = units(everybody, control_plane_nodes, key)
+        pods_in_unit = count_by_unit(all_pods, control_plane_nodes, key)
         for pods in (pods for pods_of_job, pods in placed if pods_of_job == size):
-            (unit,) = units(pods, control_plane_nodes, key)
-            assert there[unit] == size, f"another job on the unit of a job of {size}"
+            (unit,) = count_by_unit(pods, control_plane_nodes, key)
+            assert pods_in_unit[unit] == size, f"another job shares the unit of a job of {size}"
     for (pod,) in (pods for size, pods in placed if size == 1):
         assert control_plane_nodes[pod["spec"]["nodeName"]][nodes.INSTANCE_TYPE] == nodes.TRN2U
     six = [pods for size, pods in placed if size == 6]
-    pairs = [units(pods, control_plane_nodes, nodes.SERVER_ID_2).keys() for pods in six]
+    pairs = [count_by_unit(pods, control_plane_nodes, nodes.SERVER_ID_2).keys() for pods in six]
     assert not pairs[0] & pairs[1]

@@ -1,4 +1,4 @@
-"""A mirror of the real API server: what it has, through a restart, and from a version that is gone."""
+"""Tests that a mirror follows the objects of a real API server, through a restart of the API server."""
 
 import contextlib
 import threading
@@ -27,7 +27,7 @@ class ApiServerOnly(ControlPlane):
 
     @contextlib.contextmanager
     def without_api_server(self) -> Iterator[None]:
-        """Yields the API server is down."""
+        """Stops the API server, and starts it again after the block."""
         (server,) = [program for program in self.programs.running if program.name == "kube-apiserver"]
         self.programs.stop(server)
         yield
@@ -52,26 +52,29 @@ def mirror(plane: ApiServerOnly, changed: threading.Event | None = None) -> Mirr
 
 
 @pytest.mark.limit(40, "an API server starts again")
-def test_a_mirror_follows_what_is_made_changed_and_deleted_through_a_restart(plane: ApiServerOnly) -> None:
+def test_a_mirror_follows_created_changed_and_deleted_objects_through_a_restart(plane: ApiServerOnly) -> None:
     api, changed = connect(plane.kubeconfig), threading.Event()
     api.create(PATH, config_map("first", "1"))
-    with mirror(plane, changed) as copy:
-        assert copy.wait(PATIENCE)
-        assert copy.items() == {("default", "first"): "1"}
+    with mirror(plane, changed) as mirrored:
+        assert mirrored.wait(PATIENCE)
+        assert mirrored.items() == {("default", "first"): "1"}
         changed.clear()
         api.create(PATH, config_map("second", "1"))
         assert changed.wait(PATIENCE)
-        second = api.create(PATH, config_map("third", "1"))
-        api.replace(f"{PATH}/third", {**second, "data": {"value": "2"}})
+        third = api.create(PATH, config_map("third", "1"))
+        api.replace(f"{PATH}/third", {**third, "data": {"value": "2"}})
         api.delete(f"{PATH}/first")
         until(
-            lambda: copy.items() == {("default", "second"): "1", ("default", "third"): "2"},
-            "the mirror of three changes",
+            lambda: mirrored.items() == {("default", "second"): "1", ("default", "third"): "2"},
+            "three changes in the mirror",
         )
         with plane.without_api_server():
-            until(lambda: copy.stale_reason, "the mirror to know that it is cut off")
-            assert len(copy.items()) == 2
+            until(lambda: mirrored.stale_reason, "the mirror to be stale")
+            assert len(mirrored.items()) == 2
         connect(plane.kubeconfig).delete(f"{PATH}/second")
-        until(lambda: copy.items() == {("default", "third"): "2"}, "the mirror after the restart")
-        assert copy.stale_reason == ""
+        until(
+            lambda: mirrored.items() == {("default", "third"): "2"},
+            "a change after the restart in the mirror",
+        )
+        assert mirrored.stale_reason == ""
     connect(plane.kubeconfig).delete(f"{PATH}/third")

@@ -1,4 +1,4 @@
-"""The ways in which people apply a file, and a job that shows what each does to lists."""
+"""The two ways in which kubectl applies a file, and a job with lists that each way merges differently."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def templates(stored: Object) -> list[Object]:
 
 
 def with_own_lists(name: str = "train") -> Object:
-    """Returns a job that has something of its own in the lists that the webhook adds to."""
+    """Returns a job whose author has items in the lists to which the webhook adds."""
     noisy = {"labelSelector": {"matchLabels": {"app": "noisy"}}, "topologyKey": "kubernetes.io/hostname"}
     return mpijob(
         4,

@@ -1,1 +1,1 @@
-"""The dry run."""
+"""Tests of previews."""

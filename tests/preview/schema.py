@@ -1,4 +1,4 @@
-"""The published schema of ``preview -o json``."""
+"""The published schema of the output of ``preview -o json``."""
 
 from typing import Any
 
@@ -9,6 +9,6 @@ from webhook.preview.inputs import openapi
 SCHEMA = {"$ref": "#/components/schemas/Preview", "components": openapi()["components"]}
 
 
-def assert_as_published(value: Any) -> None:
-    """Compares a document with the schema."""
+def assert_matches_schema(value: Any) -> None:
+    """Fails if the output of ``preview -o json`` does not match the schema."""
     jsonschema.validate(value, SCHEMA, cls=jsonschema.Draft202012Validator)

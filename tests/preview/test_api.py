@@ -1,4 +1,4 @@
-"""The API of previews: what a query and a form ask for, what is refused and how, and its description."""
+"""Tests of POST /v1/preview: its parameters, its form, its errors and its OpenAPI description."""
 
 import json
 from io import BytesIO
@@ -12,7 +12,7 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 from werkzeug.test import Client, TestResponse
 
 from testbed.mpijob import mpijob
-from tests.helpers import TableOf, load_text
+from tests.helpers import FixedTableSource, load_text
 from tests.rules.tables import EXTENDS
 from webhook import limits
 from webhook.app import create_app
@@ -36,8 +36,8 @@ def client(app: Flask) -> Client:
     return Client(app)
 
 
-def post(client: Client, query: str = "", body: Any = JOB, **how: Any) -> TestResponse:
-    return client.post(f"/v1/preview?{query}", data=body, **how)
+def post(client: Client, query: str = "", body: Any = JOB, **options: Any) -> TestResponse:
+    return client.post(f"/v1/preview?{query}", data=body, **options)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def post(client: Client, query: str = "", body: Any = JOB, **how: Any) -> TestRe
         ("pods=true&format=patch", "invalid-parameter", ("format patch has no Pods",)),
     ],
 )
-def test_a_query_that_is_wrong_is_400_with_the_parameter_the_value_and_what_is_allowed(
+def test_a_wrong_query_is_400_with_the_parameter_its_value_and_the_allowed_values(
     client: Client, query: str, code: str, parts: tuple[str, ...]
 ) -> None:
     answer = post(client, query)
@@ -71,65 +71,65 @@ def test_a_query_that_is_wrong_is_400_with_the_parameter_the_value_and_what_is_a
     assert all(part in body["error"] for part in parts), body["error"]
 
 
-def test_the_longest_namespace_is_taken(client: Client) -> None:
+def test_a_namespace_of_63_characters_is_accepted(client: Client) -> None:
     name = "m" * 63
-    (shown,) = post(client, f"namespace={name}").get_json()["items"]
-    assert shown["object"]["namespace"] == name
+    (item,) = post(client, f"namespace={name}").get_json()["items"]
+    assert item["object"]["namespace"] == name
 
 
-def test_the_format_of_the_query_counts_more_than_accept(client: Client) -> None:
+def test_the_format_parameter_has_precedence_over_the_accept_header(client: Client) -> None:
     answer = post(client, "format=diff", headers={"Accept": "text/html"})
     assert answer.mimetype == "text/x-diff"
     assert answer.get_data(as_text=True).startswith("request:1: MPIJob default/train\n  placed: ")
 
 
-def test_the_pods_of_a_job_are_shown_if_the_query_asks(client: Client) -> None:
-    (requested,), (other,) = (
+def test_the_answer_has_the_pods_of_a_job_only_if_the_query_requests_them(client: Client) -> None:
+    (item_with_pods,), (item,) = (
         post(client, query).get_json()["items"] for query in ("pods=true", "pods=false")
     )
-    assert [pods["group"] for pods in requested["pods"]] == ["launcher", "worker"]
-    assert other["pods"] is None
+    assert [pods["group"] for pods in item_with_pods["pods"]] == ["launcher", "worker"]
+    assert item["pods"] is None
 
 
-def test_policies_are_those_of_the_time_that_is_asked_for() -> None:
-    """Protects people who ask why a job was left alone whose exemption has ended since."""
+def test_the_policy_is_the_policy_at_the_time_in_the_query() -> None:
+    """Protects users who want to find out why a job was not placed during a policy that has ended."""
     rows = f"{EXTENDS}policies: [{{mode: off, reason: They move., until: 2026-11-21T12:00:00Z}}]"
-    client = Client(create_app(preview_blueprint(TableOf(load_text(rows, "own.yaml")))))
+    client = Client(create_app(preview_blueprint(FixedTableSource(load_text(rows, "own.yaml")))))
     for query, policy in (
         ("", None),
         ("time=2026-11-21T11:59:59Z", "They move."),
         ("time=2026-11-21T12:00:00Z", None),
     ):
-        (shown,) = post(client, query).get_json()["items"]
-        assert (shown["policy"], bool(shown["patch"])) == (policy, not policy)
+        (item,) = post(client, query).get_json()["items"]
+        assert (item["policy"], bool(item["patch"])) == (policy, not policy)
 
 
-def test_more_pods_than_can_be_looked_at_in_time_are_refused(client: Client) -> None:
-    """Together: many jobs do not evade it."""
-    half = dump_yaml(mpijob(limits.PREVIEW_PODS // 2))
-    answer = post(client, "pods=true", f"{half}---\n{half}")
+def test_jobs_with_too_many_pods_for_one_preview_are_refused(client: Client) -> None:
+    """The limit is for all jobs together."""
+    job = dump_yaml(mpijob(limits.PREVIEW_PODS // 2))
+    answer = post(client, "pods=true", f"{job}---\n{job}")
     assert answer.status_code == 400
-    assert answer.get_json()["error"].startswith(f"request:{half.count(chr(10)) + 2}:1: {messages.MANY_PODS}")
+    assert answer.get_json()["error"].startswith(f"request:{job.count(chr(10)) + 2}:1: {messages.MANY_PODS}")
 
 
-def test_a_form_has_the_stored_object_and_the_new_one(client: Client) -> None:
-    """As a file (``curl -F old=@FILE``) and as a text (``curl -F 'old=<FILE'``)."""
+def test_a_form_can_have_the_stored_object_and_the_new_object(client: Client) -> None:
+    """The stored object is a file (``curl -F old=@FILE``) or a text (``curl -F 'old=<FILE'``)."""
     stored = dump_yaml(mpijob(annotations={"ultraserver-webhook.io/mode": "off"}))
-    for old in ((_file(stored), "old.yaml"), stored):
-        answer = post(client, body={"object": (_file(JOB), "job.yaml"), "old": old})
-        (shown,) = answer.get_json()["items"]
-        assert (shown["operation"], shown["source"]["file"]) == ("UPDATE", "object")
-    (shown,) = post(client, body={"object": (_file(JOB), "job.yaml")}).get_json()["items"]
-    assert shown["operation"] == "CREATE"
+    for old in ((_as_file(stored), "old.yaml"), stored):
+        answer = post(client, body={"object": (_as_file(JOB), "job.yaml"), "old": old})
+        (item,) = answer.get_json()["items"]
+        assert (item["operation"], item["source"]["file"]) == ("UPDATE", "object")
+    (item,) = post(client, body={"object": (_as_file(JOB), "job.yaml")}).get_json()["items"]
+    assert item["operation"] == "CREATE"
 
 
-def _file(text: str) -> Any:
+def _as_file(text: str) -> Any:
     return BytesIO(text.encode())
 
 
-def test_an_update_of_what_is_not_stored_names_the_part(client: Client) -> None:
-    other = dump_yaml(mpijob(name="other"))
-    answer = post(client, body={"object": JOB, "old": other}, content_type="multipart/form-data")
+def test_an_error_about_a_form_has_the_name_of_the_part(client: Client) -> None:
+    job = dump_yaml(mpijob(name="other"))
+    answer = post(client, body={"object": JOB, "old": job}, content_type="multipart/form-data")
     assert answer.status_code == 400
     assert answer.get_json()["error"].startswith("object:1:1: it would update ")
     answer = post(client, body={"object": JOB, "old": "a: ["}, content_type="multipart/form-data")
@@ -160,14 +160,16 @@ def test_a_form_that_cannot_be_read_is_400(client: Client, content_type: str) ->
 
 
 @pytest.mark.parametrize(
-    ("head", "names"),
+    ("header", "names"),
     [
         ("Content-Disposition: form-data", "a part without a name"),
         ('Content-Disposition: form-data; name="a\u202eb"', r"a\u202eb"),
     ],
 )
-def test_a_part_is_named_as_far_as_it_can_be(client: Client, head: str, names: str) -> None:
-    body = f"--x\r\n{head}\r\n\r\n{JOB}\r\n--x--\r\n"
+def test_an_error_about_a_part_without_a_printable_name_is_printable(
+    client: Client, header: str, names: str
+) -> None:
+    body = f"--x\r\n{header}\r\n\r\n{JOB}\r\n--x--\r\n"
     answer = post(client, body=body.encode(), content_type="multipart/form-data; boundary=x")
     assert (answer.status_code, answer.get_json()["code"]) == (400, "invalid-form")
     assert answer.get_json()["error"].startswith(f"the form has {names}; ")
@@ -179,8 +181,8 @@ def test_a_form_of_many_parts_is_400_before_all_are_read(client: Client) -> None
 
 
 @pytest.mark.parametrize("first", ["", "# a comment\n"])
-def test_a_body_that_curl_took_the_newlines_out_of_gets_the_hint(client: Client, first: str) -> None:
-    """``curl -d @FILE``; also where the first line makes a comment of all."""
+def test_a_body_without_the_newlines_that_curl_removed_gets_a_hint(client: Client, first: str) -> None:
+    """``curl -d @FILE`` removes them. If the first line is a comment, the whole body becomes a comment."""
     curl = "application/x-www-form-urlencoded"
     joined = (first + JOB).replace("\n", "")
     answer = post(client, body=joined, content_type=curl)
@@ -189,12 +191,12 @@ def test_a_body_that_curl_took_the_newlines_out_of_gets_the_hint(client: Client,
     assert post(client, content_type=curl).status_code == 200
     assert post(client, body=json.dumps(mpijob()), content_type=curl).status_code == 200
     bodies = ("a: [\n", "\0 binary: a: b", "a: " + "[1," * 3000)
-    for other in (
+    for answer in (
         post(client, body=joined),
-        *(post(client, body=each, content_type=curl) for each in bodies),
+        *(post(client, body=body, content_type=curl) for body in bodies),
     ):
-        assert other.status_code == 400
-        assert "--data-binary" not in other.get_json()["error"]
+        assert answer.status_code == 400
+        assert "--data-binary" not in answer.get_json()["error"]
 
 
 @pytest.mark.parametrize(
@@ -204,7 +206,7 @@ def test_a_body_that_curl_took_the_newlines_out_of_gets_the_hint(client: Client,
         json.dumps({"kind": "List", "items": [mpijob()] * 1500}),
         "a: [" + "[]," * (limits.PREVIEW // 3 - 10) + "]",
     ],
-    ids=["jobs", "a List", "lists"],
+    ids=["jobs", "a List of jobs", "empty lists"],
 )
 def test_a_body_of_too_many_values_is_refused_while_it_is_read(client: Client, body: str) -> None:
     assert limits.PREVIEW * 0.6 < len(body) <= limits.PREVIEW
@@ -213,7 +215,7 @@ def test_a_body_of_too_many_values_is_refused_while_it_is_read(client: Client, b
     assert "more than 7,500 maps" in answer.get_json()["error"]
 
 
-def test_a_body_of_a_mebibyte_with_few_values_is_answered(client: Client) -> None:
+def test_a_body_of_almost_a_mebibyte_with_few_values_is_answered(client: Client) -> None:
     script = "  echo 'a: [b, c]'\n"
     text = f"kind: ConfigMap\ndata: |\n{script * (limits.PREVIEW // len(script) - 2)}"
     assert post(client, body=text).status_code == 200
@@ -229,7 +231,7 @@ def test_a_body_of_a_mebibyte_with_few_values_is_answered(client: Client) -> Non
         ("TRACE", "/v1/preview", 405, "method-not-allowed"),
     ],
 )
-def test_an_error_of_the_framework_is_in_our_words(
+def test_an_error_of_the_framework_has_a_code_and_a_message_of_the_project(
     client: Client, method: str, path: str, status: int, code: str
 ) -> None:
     answer = client.open(path, method=method)
@@ -237,21 +239,23 @@ def test_an_error_of_the_framework_is_in_our_words(
     assert answer.get_json()["error"].startswith(("this path does not exist", "this path does not allow"))
 
 
-def test_the_description_names_every_format_and_limit(client: Client) -> None:
+def test_the_openapi_description_has_every_format_and_limit(client: Client) -> None:
     """Protects openapi.yaml, which is written by hand, from a format or a limit that changes in Python."""
     answer = client.get("/v1/openapi.json").get_json()["paths"]["/v1/preview"]["post"]
-    (form,) = (each for each in answer["parameters"] if each["name"] == "format")
-    assert form["schema"]["enum"] == [*FORMATS]
+    (parameter,) = (item for item in answer["parameters"] if item["name"] == "format")
+    assert parameter["schema"]["enum"] == [*FORMATS]
     assert {*answer["responses"]["200"]["content"]} == {*TYPES}
     assert f"{limits.PREVIEW_VALUES:,} values" in answer["responses"]["400"]["description"]
-    assert limits.PREVIEW == 1024 * 1024, "as the description of 413 says"
+    assert limits.PREVIEW == 1024 * 1024, "the description of status 413 has this limit"
 
 
-DESCRIBED = schemathesis.openapi.from_wsgi("/v1/openapi.json", APP)["/v1/preview"]["POST"]
+OPERATION = schemathesis.openapi.from_wsgi("/v1/openapi.json", APP)["/v1/preview"]["POST"]
 
 
-@given(case=DESCRIBED.as_strategy())
+@given(case=OPERATION.as_strategy())
 @settings(max_examples=30, deadline=None, database=None, suppress_health_check=list(HealthCheck))
-def test_requests_made_from_the_description_get_the_described_answers(case: schemathesis.Case) -> None:
-    """Status, media type and schema, and no 5xx; which documents are refused no schema can say."""
+def test_requests_that_match_the_openapi_description_get_answers_that_match_it(
+    case: schemathesis.Case,
+) -> None:
+    """Checks status, media type and schema. The schema does not describe which documents are refused."""
     case.validate_response(case.call(), excluded_checks=[positive_data_acceptance])

@@ -1,4 +1,4 @@
-"""Which hosts and origins previews answer, and the headers of each answer."""
+"""Tests of the host names and origins that the preview service accepts, and of the headers of its answers."""
 
 import pytest
 from flask import Blueprint
@@ -35,7 +35,7 @@ def client() -> FlaskClient:
         ("", False),
     ],
 )
-def test_hosts(host: str, allowed: bool) -> None:  # noqa: FBT001
+def test_a_host_name_is_allowed_if_it_is_local_or_matches_a_pattern(host: str, allowed: bool) -> None:  # noqa: FBT001
     assert is_allowed_host(host, ["preview.example", "*.team.example"]) is allowed
 
 
@@ -51,7 +51,9 @@ def test_hosts(host: str, allowed: bool) -> None:  # noqa: FBT001
         ({"Host": "evil.example"}, 403),
     ],
 )
-def test_posts_of_other_sites_are_refused(client: FlaskClient, headers: dict[str, str], status: int) -> None:
+def test_a_post_from_another_site_is_refused(
+    client: FlaskClient, headers: dict[str, str], status: int
+) -> None:
     response = client.post("/", headers=headers)
     assert response.status_code == status
     assert HEADERS.items() <= dict(response.headers).items()

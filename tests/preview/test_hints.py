@@ -1,4 +1,4 @@
-"""Kinds, fields and files that were probably meant otherwise, with the nearest name; and no others."""
+"""Tests of hints about kinds and fields that are probably misspelt."""
 
 import copy
 import json
@@ -26,15 +26,15 @@ JOBSET = {
 
 
 def messages_of(obj: Json) -> list[str]:
-    """Returns the messages of all hints."""
+    """Returns the messages of all hints about an object."""
     return [text for _, text in find_hints(TABLE, obj)]
 
 
-def misspelt(path: tuple[str | int, ...], old: str, new: str) -> Json:
-    """Returns a job with another name for a key."""
+def with_renamed_key(path: tuple[str | int, ...], old: str, new: str) -> Json:
+    """Returns a job in which a key of the map at a path is renamed."""
     obj = copy.deepcopy(mpijob())
-    there = get(obj, path)
-    there[new] = there.pop(old)
+    fields = get(obj, path)
+    fields[new] = fields.pop(old)
     return obj
 
 
@@ -53,16 +53,15 @@ FIELDS = [
 
 
 @pytest.mark.parametrize(("path", "old", "new"), FIELDS, ids=[new for _, _, new in FIELDS])
-def test_a_misspelt_field_is_named_with_the_right_one(
+def test_the_hint_about_a_misspelt_field_has_the_right_name(
     path: tuple[str | int, ...], old: str, new: str
 ) -> None:
-    """Protects what a pipeline would else pass: a field that the API server or the webhook never looks at."""
+    """Protects a pipeline from passing a job with a field that the API server or the webhook ignores."""
     field = field_name((*path, new))
-    assert messages_of(misspelt(path, old, new)) == [messages.unknown_field(field, old)]
+    assert messages_of(with_renamed_key(path, old, new)) == [messages.unknown_field(field, old)]
 
 
-def test_fields_in_lists_are_looked_at() -> None:
-    """Protects fields below lists, to whose elements a row's path leads."""
+def test_a_misspelt_field_in_a_list_element_gets_a_hint() -> None:
     field = "spec.replicatedJobs[0].template.spec.paralellism"
     assert messages_of(JOBSET) == [messages.unknown_field(field, "parallelism")]
 
@@ -81,22 +80,22 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize(("kind", "near"), KINDS.items(), ids=KINDS)
-def test_a_kind_is_named_with_the_nearest_of_the_table_and_another_kind_is_not(kind: str, near: Any) -> None:
-    """Protects kinds that differ by case from being passed over, and real other kinds from being accused."""
+@pytest.mark.parametrize(("kind", "similar"), KINDS.items(), ids=KINDS)
+def test_only_a_kind_that_resembles_a_kind_of_the_table_gets_a_hint(kind: str, similar: Any) -> None:
+    """Protects jobs whose kind has the wrong case from being ignored, and other kinds from false hints."""
     version, _, name = kind.rpartition("/")
-    expected = [messages.unknown_kind(kind, near)] if near else []
+    expected = [messages.unknown_kind(kind, similar)] if similar else []
     assert messages_of({"apiVersion": version, "kind": name}) == expected
 
 
-def test_what_is_no_object_is_named_with_the_key_that_was_meant() -> None:
-    """Protects people who write `apiversion`: no rule looks at such an object."""
+def test_an_object_without_apiversion_gets_a_hint_about_a_similar_key() -> None:
+    """Protects users who write `apiversion`: no rule matches an object without `apiVersion`."""
     (hint,) = messages_of({"kind": "Pod", "apiversion": "v1"})
     assert "it has no apiVersion; did you mean 'apiVersion' for 'apiversion'?" in hint
 
 
-def test_a_name_that_is_there_in_its_right_form_too_is_no_misspelling() -> None:
-    """Protects jobs with fields that only look like known ones, such as those of a newer operator."""
+def test_an_unknown_field_next_to_the_known_field_gets_no_hint() -> None:
+    """Protects jobs with fields that only resemble known fields, such as the fields of a newer operator."""
     job = mpijob()
     job["spec"]["mpiReplicaSpecs"]["Worker"]["replica"] = 1
     assert messages_of(job) == []
@@ -104,18 +103,17 @@ def test_a_name_that_is_there_in_its_right_form_too_is_no_misspelling() -> None:
     assert messages_of({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "spec": elastic}) == []
 
 
-def test_documents_of_this_repository_have_none() -> None:
-    """Protects people from false warnings."""
+def test_the_examples_and_test_data_of_this_repository_get_no_hints() -> None:
     files = [*REPOSITORY.glob("examples/**/*.yaml"), *REPOSITORY.glob("tests/data/*/*.yaml")]
-    documents = [each for file in files for each in read_documents(file.read_bytes(), str(file))]
-    entries = [(each.source, text) for each in expand_lists(documents) for text in messages_of(each.value)]
+    documents = [item for file in files for item in read_documents(file.read_bytes(), str(file))]
+    hints = [(item.source, text) for item in expand_lists(documents) for text in messages_of(item.value)]
     assert len(documents) > 4
-    assert entries == []
+    assert hints == []
 
 
-def test_hints_change_no_status_and_are_no_warnings() -> None:
-    """Protects programs: a hint may be wrong, so it decides nothing."""
-    text = dump_yaml(misspelt(WORKER, "replicas", "replcas"))
+def test_a_hint_changes_no_exit_status_and_is_not_a_warning() -> None:
+    """Protects pipelines from failing because of a wrong hint."""
+    text = dump_yaml(with_renamed_key(WORKER, "replicas", "replcas"))
     result = CliRunner().invoke(main, ["preview", "-o", "json"], input=text)
     assert result.exit_code == 0
     (item,) = json.loads(result.stdout)["items"]

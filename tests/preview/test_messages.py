@@ -1,4 +1,4 @@
-"""The texts of previews; other tests compare verdicts and fields, and the facts that a text has."""
+"""Tests of the exact texts of previews. Other tests compare only the facts in a text."""
 
 from typing import Any
 
@@ -15,14 +15,14 @@ RACK = Unit(label=LABEL, nodes=4, names=("rack", "racks"))
 ALONE = "shared with no other job"
 
 
-def place(workers: int, size: int, unit: str = LABEL, **more: Any) -> Place:
-    return Place(**{"placer": Placer.WHOLE_JOB, "workers": workers, "size": size, "unit": unit} | more)
+def place(workers: int, size: int, unit: str = LABEL, **fields: Any) -> Place:
+    return Place(**{"placer": Placer.WHOLE_JOB, "workers": workers, "size": size, "unit": unit} | fields)
 
 
-def answer(**more: Any) -> dict[str, Any]:
+def answer(**fields: Any) -> dict[str, Any]:
     """Returns an answer of the placement program about a job that waits."""
-    waits = {"fits": False, "position": 1, "start": "2026-11-21T14:00:00Z", "now": "2026-11-21T12:00:00Z"}
-    return waits | {"exact": True} | more
+    defaults = {"fits": False, "position": 1, "start": "2026-11-21T14:00:00Z", "now": "2026-11-21T12:00:00Z"}
+    return defaults | {"exact": True} | fields
 
 
 TEXTS: dict[str, list[tuple[tuple[Any, ...], dict[str, bool], str]]] = {
@@ -74,10 +74,10 @@ TEXTS: dict[str, list[tuple[tuple[Any, ...], dict[str, bool], str]]] = {
         ((answer(start=None),), {}, "would be first in the queue; when it may start is not known"),
     ],
 }
-"""The texts of each function, with its values."""
+"""For each function, cases with arguments, options and the text."""
 
 OPTIONS = {"workers_on_nodes": {"is_apart": False, "is_empty": False}}
-"""The options of functions that most cases have."""
+"""The default options of a function in the cases of `TEXTS`."""
 
 CONSTANTS = {
     "ENDED": "the job has ended",
@@ -108,11 +108,11 @@ CONSTANTS = {
     "invalid_parameter": "parameter {} is {!r}; it must be {}",
     "no_pods_in": "parameter pods is 'true', but format {} has no Pods: use format json",
 }
-"""The texts without values, and the templates."""
+"""The texts without parameters, and the templates."""
 
 
-def test_every_text_is_compared() -> None:
-    """Protects this module from a new function that it does not know."""
+def test_every_function_has_a_case() -> None:
+    """Fails if a new function has no case in `TEXTS`."""
     assert texts.functions(messages) == set(TEXTS)
 
 
@@ -125,7 +125,7 @@ def test_the_text_of_a_function(
     assert getattr(messages, name)(*values, **OPTIONS.get(name, {}) | options) == text
 
 
-def test_what_starts_a_job_and_what_its_workers_lack_have_a_text() -> None:
+def test_the_texts_about_placers_and_missing_devices() -> None:
     assert messages.STARTS == {
         "kueue": "Kueue chooses the nodes and starts the job",
         "gang": "the PodGroup that the job names places the Pods",
@@ -134,5 +134,5 @@ def test_what_starts_a_job_and_what_its_workers_lack_have_a_text() -> None:
     assert messages.NO_DEVICES == {"none": "{}", "some": "some of {}", "unknown": "{} of their own"}
 
 
-def test_the_texts_without_values_and_the_templates() -> None:
-    assert texts.written(messages) == CONSTANTS
+def test_the_texts_without_parameters_and_the_templates() -> None:
+    assert texts.constants(messages) == CONSTANTS

@@ -1,1 +1,1 @@
-"""Tests of rows."""
+"""Tests of the types of the rule table's rows."""

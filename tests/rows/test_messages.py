@@ -1,4 +1,4 @@
-"""The texts about rows; other tests compare places of problems, and the facts that a text has."""
+"""Tests of the texts of messages about rows. Other tests check the places of problems."""
 
 from tests import texts
 from webhook.rows import messages
@@ -12,13 +12,13 @@ CONSTANTS = {
     "takes_no_values": "operator {} takes no values",
     "needs_values": "operator {} needs values",
 }
-"""The texts without values, and the templates."""
+"""The constants, and the templates that messages are formatted from."""
 
 
-def test_every_text_is_compared() -> None:
-    """Protects this module from a new function that it does not know."""
+def test_no_function_returns_texts() -> None:
+    """Fails if the product has a function that returns texts, because this module tests only constants."""
     assert texts.functions(messages) == set()
 
 
-def test_the_texts_without_values_and_the_templates() -> None:
-    assert texts.written(messages) == CONSTANTS
+def test_the_constants_and_templates_have_these_texts() -> None:
+    assert texts.constants(messages) == CONSTANTS

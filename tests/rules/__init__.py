@@ -1,1 +1,1 @@
-"""The rule table: what the packaged one does, how others are read, and what is refused."""
+"""Tests of the packaged rule table, of loading other tables, and of the problems that loading reports."""

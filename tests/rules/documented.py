@@ -1,13 +1,13 @@
-"""The jobs of the UltraServer document, as a user writes them who follows it."""
+"""Creates MPIJobs with the YAML of AWS's UltraServer document."""
 
 from typing import Any
 
 from testbed.mpijob import IMAGE, mpijob
-from tests.rules.tables import parsed
+from tests.rules.tables import parse_yaml
 
 INIT_IMAGE = "123456789012.dkr.ecr.us-west-2.amazonaws.com/ultraserver:init-container"
 
-APART = """
+ANTI_AFFINITY = """
     requiredDuringSchedulingIgnoredDuringExecution:
     - labelSelector:
         matchExpressions:
@@ -19,8 +19,8 @@ APART = """
           training.kubeflow.org/job-role: worker
       topologyKey: neuron.amazonaws.com/ultraserver-server-id-%d
 """
-REQUIRED = f"""
-  podAntiAffinity: {APART}
+REQUIRED_AFFINITY = f"""
+  podAntiAffinity: {ANTI_AFFINITY}
   podAffinity:
     requiredDuringSchedulingIgnoredDuringExecution:
     - labelSelector:
@@ -29,8 +29,8 @@ REQUIRED = f"""
           training.kubeflow.org/job-name: train
       topologyKey: neuron.amazonaws.com/ultraserver-server-id-%d
 """
-PREFERRED = f"""
-  podAntiAffinity: {APART}
+PREFERRED_AFFINITY = f"""
+  podAntiAffinity: {ANTI_AFFINITY}
   podAffinity:
     preferredDuringSchedulingIgnoredDuringExecution:
     - weight: 100
@@ -43,13 +43,13 @@ PREFERRED = f"""
 """
 AFFINITY = {
     1: "",
-    2: REQUIRED % (2, 2),
-    4: REQUIRED % (4, 4),
-    16: PREFERRED % (4, 4),
-    8: PREFERRED % (4, 4),
-    # Beyond the document: other even counts in the same manner, by pairs; odd counts alone.
-    6: PREFERRED % (2, 2),
-    10: PREFERRED % (2, 2),
+    2: REQUIRED_AFFINITY % (2, 2),
+    4: REQUIRED_AFFINITY % (4, 4),
+    16: PREFERRED_AFFINITY % (4, 4),
+    8: PREFERRED_AFFINITY % (4, 4),
+    # Not in the document: nodes of other even counts work in pairs, and nodes of odd counts work alone.
+    6: PREFERRED_AFFINITY % (2, 2),
+    10: PREFERRED_AFFINITY % (2, 2),
     3: "",
     7: "",
 }
@@ -107,11 +107,11 @@ volumes:
 
 
 def _worker_spec(workers: int) -> Any:
-    spec = parsed("nodeSelector:\n  node.kubernetes.io/instance-type: trn2u.48xlarge\n")
-    return spec | ({"affinity": parsed(AFFINITY[workers])} if AFFINITY[workers] else {})
+    spec = parse_yaml("nodeSelector:\n  node.kubernetes.io/instance-type: trn2u.48xlarge\n")
+    return spec | ({"affinity": parse_yaml(AFFINITY[workers])} if AFFINITY[workers] else {})
 
 
-def documented(workers: int) -> dict[str, Any]:
-    """Returns a job as a user writes it who follows the document."""
-    launcher = parsed(LAUNCHER_SPEC.replace("NODE CONFIG", NODE_CONFIG[workers]))
+def documented_job(workers: int) -> dict[str, Any]:
+    """Returns an MPIJob as a user who follows the document writes it."""
+    launcher = parse_yaml(LAUNCHER_SPEC.replace("NODE CONFIG", NODE_CONFIG[workers]))
     return mpijob(workers, worker_spec=_worker_spec(workers), launcher_spec=launcher)

@@ -1,4 +1,4 @@
-"""Parts of pod templates that the API server refuses, or takes: the lint of rules says the same."""
+"""Fragments of pod templates that the API server refuses or accepts. The lint of rules must do the same."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ def container(**fields: object) -> dict[str, object]:
     return spec(containers=[{"name": "main", **fields}])
 
 
-def requirement(**fields: object) -> dict[str, object]:
+def node_affinity(**fields: object) -> dict[str, object]:
     terms = [{"matchExpressions": [{"key": "a", **fields}]}]
     return spec(
         affinity={
@@ -21,53 +21,65 @@ def requirement(**fields: object) -> dict[str, object]:
 
 
 REFUSED = {
-    "effect": (spec(tolerations=[{"key": "a", "effect": "NoShedule"}]), "did you mean 'NoSchedule'?"),
-    "operator": (spec(tolerations=[{"key": "a", "operator": "Exist"}]), "did you mean 'Exists'?"),
-    "value of Exists": (
+    "effect of a toleration": (
+        spec(tolerations=[{"key": "a", "effect": "NoShedule"}]),
+        "did you mean 'NoSchedule'?",
+    ),
+    "operator of a toleration": (
+        spec(tolerations=[{"key": "a", "operator": "Exist"}]),
+        "did you mean 'Exists'?",
+    ),
+    "toleration with Exists and a value": (
         spec(tolerations=[{"key": "a", "operator": "Exists", "value": "b"}]),
         "takes no value",
     ),
-    "no key": (spec(tolerations=[{"effect": "NoSchedule"}]), "its operator must be Exists"),
-    "key of a taint": (spec(tolerations=[{"key": "a b", "operator": "Exists"}]), "is not a key of a label"),
-    "operator of a node": (requirement(operator="Equals", values=["b"]), "must be In, NotIn,"),
-    "no values": (requirement(operator="In"), "operator In needs values"),
-    "values of Exists": (requirement(operator="Exists", values=["b"]), "operator Exists takes no values"),
-    "label": ({"metadata": {"labels": {"a": "b c"}}}, "is not a value of a label"),
-    "long label": ({"metadata": {"labels": {"a": "b" * 64}}}, "is not a value of a label"),
-    "key": ({"metadata": {"labels": {"a/b/c": "d"}}}, "is not a key of a label"),
-    "selector": (spec(nodeSelector={"a": "b/c"}), "is not a value of a label"),
+    "toleration without a key": (spec(tolerations=[{"effect": "NoSchedule"}]), "its operator must be Exists"),
+    "key of a toleration": (
+        spec(tolerations=[{"key": "a b", "operator": "Exists"}]),
+        "is not a key of a label",
+    ),
+    "operator of node affinity": (node_affinity(operator="Equals", values=["b"]), "must be In, NotIn,"),
+    "node affinity with In and no values": (node_affinity(operator="In"), "operator In needs values"),
+    "node affinity with Exists and values": (
+        node_affinity(operator="Exists", values=["b"]),
+        "operator Exists takes no values",
+    ),
+    "value of a label": ({"metadata": {"labels": {"a": "b c"}}}, "is not a value of a label"),
+    "long value of a label": ({"metadata": {"labels": {"a": "b" * 64}}}, "is not a value of a label"),
+    "key of a label": ({"metadata": {"labels": {"a/b/c": "d"}}}, "is not a key of a label"),
+    "value of a node selector": (spec(nodeSelector={"a": "b/c"}), "is not a value of a label"),
     "pull policy": (container(imagePullPolicy="always"), "did you mean 'Always'?"),
     "restart policy": (spec(restartPolicy="OnFail"), "did you mean 'OnFailure'?"),
-    "variable": (container(env=[{"name": "A=B", "value": "c"}]), "is not the name of a variable"),
-    "volume": (spec(volumes=[{"name": "My Volume", "emptyDir": {}}]), "is not a name there"),
-    "container": (spec(containers=[{"name": "main_1"}]), "is not a name there"),
+    "name of a variable": (container(env=[{"name": "A=B", "value": "c"}]), "is not the name of a variable"),
+    "name of a volume": (spec(volumes=[{"name": "My Volume", "emptyDir": {}}]), "is not a name there"),
+    "name of a container": (spec(containers=[{"name": "main_1"}]), "is not a name there"),
     "quantity": (container(resources={"limits": {"cpu": "2 cores"}}), "is not a quantity, such as"),
     "port": (container(ports=[{"containerPort": 70000}]), "must be between 1 and 65535"),
-    "time of another effect": (
+    "tolerationSeconds with the effect NoSchedule": (
         spec(
             tolerations=[{"key": "a", "operator": "Exists", "effect": "NoSchedule", "tolerationSeconds": 3}]
         ),
         "tolerationSeconds needs the effect NoExecute",
     ),
-    "time of every effect": (
+    "tolerationSeconds without an effect": (
         spec(tolerations=[{"key": "a", "operator": "Exists", "tolerationSeconds": 3}]),
         "add this effect, or remove tolerationSeconds",
     ),
-    "gate": (spec(schedulingGates=[{"name": "whole job"}]), "is not the name of a gate"),
-    "gate of a domain": (spec(schedulingGates=[{"name": "A.b/c"}]), "is not the name of a gate"),
-    "account": (spec(serviceAccountName="Team"), "is not the name of an object"),
-    "runtime class": (spec(runtimeClassName=""), "is not the name of an object"),
+    "gate with a space": (spec(schedulingGates=[{"name": "whole job"}]), "is not the name of a gate"),
+    "gate with an invalid domain": (spec(schedulingGates=[{"name": "A.b/c"}]), "is not the name of a gate"),
+    "service account": (spec(serviceAccountName="Team"), "is not the name of an object"),
+    "empty runtime class": (spec(runtimeClassName=""), "is not the name of an object"),
     "priority class": (spec(priorityClassName="very_high"), "is not the name of an object"),
     "long priority class": (spec(priorityClassName="a" * 254), "is not the name of an object"),
     "restart policy of an init container": (
         spec(initContainers=[{"name": "i", "image": "i", "restartPolicy": "always"}]),
         "did you mean 'Always'?",
     ),
-    "no restart policy": (
+    "empty restart policy of an init container": (
         spec(initContainers=[{"name": "i", "image": "i", "restartPolicy": ""}]),
         "must be Always, Never or OnFailure",
     ),
-    "two sources": (
+    "two sources of a volume": (
         spec(volumes=[{"name": "a", "emptyDir": {}, "hostPath": {"path": "/a"}}]),
         "can have only one source, not emptyDir, hostPath: keep one",
     ),
@@ -85,35 +97,40 @@ REFUSED = {
         ),
         "can have only one source, not configMapKeyRef, fieldRef",
     ),
-    "value and source": (
+    "value and source of a variable": (
         container(
             env=[{"name": "A", "value": "b", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]
         ),
         "value or valueFrom",
     ),
-    "no path": (container(volumeMounts=[{"name": "a", "mountPath": ""}]), "is not a path"),
-    "annotation": ({"metadata": {"annotations": {"a b": "c"}}}, "is not a key of an annotation"),
-    "annotation of no domain": ({"metadata": {"annotations": {"/a": "c"}}}, "is not a key of an annotation"),
-    "termination": (
+    "empty path of a mount": (container(volumeMounts=[{"name": "a", "mountPath": ""}]), "is not a path"),
+    "key of an annotation": ({"metadata": {"annotations": {"a b": "c"}}}, "is not a key of an annotation"),
+    "key of an annotation with an empty domain": (
+        {"metadata": {"annotations": {"/a": "c"}}},
+        "is not a key of an annotation",
+    ),
+    "termination message policy": (
         container(terminationMessagePolicy="FallbackToLogs"),
         "did you mean 'FallbackToLogsOnError'?",
     ),
 }
 
-QUOTING = {"placeholders", "policy of a value"}
-"""The accepted ones that contain a placeholder."""
+WITH_PLACEHOLDERS = {"placeholder in a label", "placeholder as a pull policy"}
+"""The accepted fragments that contain a placeholder."""
 
-TAKEN = {
-    "every taint": spec(tolerations=[{"operator": "Exists"}]),
-    "placeholders": {"metadata": {"labels": {"a": "$(job.namespace)"}}},
-    "policy of a value": container(imagePullPolicy="$(value.waitSeconds)"),
-    "empty label": {"metadata": {"labels": {"example.com/a": ""}}},
-    "relaxed variable": container(env=[{"name": "a.b-c d", "value": "e"}]),
-    "every effect": spec(tolerations=[{"key": "a", "operator": "", "value": "b", "effect": ""}]),
-    "a time": spec(
+ACCEPTED = {
+    "toleration of every taint": spec(tolerations=[{"operator": "Exists"}]),
+    "placeholder in a label": {"metadata": {"labels": {"a": "$(job.namespace)"}}},
+    "placeholder as a pull policy": container(imagePullPolicy="$(value.waitSeconds)"),
+    "empty value of a label": {"metadata": {"labels": {"example.com/a": ""}}},
+    "variable with a space in its name": container(env=[{"name": "a.b-c d", "value": "e"}]),
+    "toleration with an empty operator and effect": spec(
+        tolerations=[{"key": "a", "operator": "", "value": "b", "effect": ""}]
+    ),
+    "tolerationSeconds with the effect NoExecute": spec(
         tolerations=[{"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 3}]
     ),
-    "nothing said": {
+    "empty values of optional fields": {
         "spec": {
             "serviceAccountName": "",
             "priorityClassName": "",
@@ -122,28 +139,30 @@ TAKEN = {
             "containers": [{"name": "main", "imagePullPolicy": "", "terminationMessagePolicy": ""}],
         }
     },
-    "names": spec(runtimeClassName="a.b", serviceAccountName="a", priorityClassName="a" * 253),
-    "gate": spec(schedulingGates=[{"name": "example.com/a.B_c"}]),
-    "annotation of upper case": {"metadata": {"annotations": {"Example.com/A": "b"}}},
-    "restart policies": spec(
+    "names of objects": spec(runtimeClassName="a.b", serviceAccountName="a", priorityClassName="a" * 253),
+    "gate with a domain": spec(schedulingGates=[{"name": "example.com/a.B_c"}]),
+    "key of an annotation in upper case": {"metadata": {"annotations": {"Example.com/A": "b"}}},
+    "restart policies of init containers": spec(
         initContainers=[
             {"name": name.lower(), "image": "i", "restartPolicy": name} for name in ("Always", "Never")
         ]
     ),
-    "a value and a source": container(
+    "variable with an empty value and a source": container(
         env=[{"name": "A", "value": "", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]
     ),
-    "greater": requirement(operator="Gt", values=["1"]),
+    "node affinity with Gt": node_affinity(operator="Gt", values=["1"]),
 }
 
 
-def whole(fragment: Any) -> Any:
-    """Returns a pod template that has a fragment and all else that one needs."""
+def complete_template(fragment: Any) -> Any:
+    """Returns a pod template that has a fragment, and the other fields that the API server requires."""
     spec = {"containers": [{"name": "main"}], **fragment.get("spec", {})}
     for container in (*spec["containers"], *spec.get("initContainers", ())):
         container.setdefault("image", "image:1")
-    mounted = {mount["name"] for each in spec["containers"] for mount in each.get("volumeMounts", ())}
+    mounts = {
+        mount["name"] for container in spec["containers"] for mount in container.get("volumeMounts", ())
+    }
     volumes = [*spec.get("volumes", ())]
-    volumes += [{"name": name, "emptyDir": {}} for name in mounted - {each["name"] for each in volumes}]
+    volumes += [{"name": name, "emptyDir": {}} for name in mounts - {volume["name"] for volume in volumes}]
     metadata = {"labels": {"app": "train"}, **fragment.get("metadata", {})}
     return {"metadata": metadata, "spec": {**spec, "volumes": volumes}}

@@ -1,11 +1,11 @@
-"""The tables by which the cases in ``tests/rules/cases`` run; as a program, writes their snapshots."""
+"""Returns the rule tables that run the cases in ``tests/rules/cases``. As a program, writes the snapshots."""
 
 from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
 from tests.helpers import load_text
-from tests.rules.tables import DOCUMENT, EXTENDS
+from tests.rules.tables import AWS_DOCUMENT, EXTENDS
 from webhook.rows.table import Table
 from webhook.rules.load import load_default, load_texts
 from webhook.ruletests.cases import Case, cases_of
@@ -14,7 +14,7 @@ from webhook.ruletests.run import new_snapshots, run
 
 CASES = Path(__file__).parent / "cases"
 RULES = Path(__file__).parents[2] / "manifests" / "chart" / "rules"
-ON = """
+COMPONENT_ROWS = """
 families: [{name: trn2u, claims: {all-*: {takes: 16}}}]
 values: {imagePullSecret: mine, gpuInstanceType: p5.48xlarge}
 rules:
@@ -24,43 +24,43 @@ rules:
 """
 
 
-def laid_over(pattern: str, text: str) -> Table:
-    """Returns the packaged table with files of the chart and a text laid over it."""
+def table_with_files(pattern: str, text: str) -> Table:
+    """Returns the packaged table, extended by the chart's files that match a glob, and then by a text."""
     texts = [(path.name, path.read_bytes()) for path in sorted(RULES.glob(pattern))]
     return load_texts([*texts, ("rules.yaml", EXTENDS + text)], pattern)
 
 
 @cache
-def documented() -> Table:
-    """Returns the AWS document alone."""
-    return load_text(DOCUMENT, "document")
+def document_table() -> Table:
+    """Returns a table with only the rules of the AWS document."""
+    return load_text(AWS_DOCUMENT, "document")
 
 
 @cache
-def components() -> Table:
-    """Returns all that the chart has, and what it waits for."""
-    return laid_over("[0-9]*.yaml", ON)
+def components_table() -> Table:
+    """Returns the packaged table with all files of the chart, and with what is off by default switched on."""
+    return table_with_files("[0-9]*.yaml", COMPONENT_ROWS)
 
 
 @cache
-def queued() -> Table:
-    """Returns the packaged table where Kueue is in the cluster."""
-    return laid_over("15-kueue.yaml", "")
+def kueue_table() -> Table:
+    """Returns the packaged table with the chart's rows for Kueue."""
+    return table_with_files("15-kueue.yaml", "")
 
 
-RACKS = """
+RACK_FAMILY = """
 families:
   - {name: nvl72, mode: enforce, units: [{label: topology.k8s.aws/ultraserver-id}]}
 """
 
 
 @cache
-def hyperpod() -> Table:
-    """Returns the same on HyperPod, with racks that have HyperPod's label."""
-    return laid_over("1[05]-*.yaml", RACKS)
+def hyperpod_table() -> Table:
+    """Returns the packaged table with the rows for Kueue and HyperPod, and racks with HyperPod's label."""
+    return table_with_files("1[05]-*.yaml", RACK_FAMILY)
 
 
-FAMILIES = """
+FAMILY_ROWS = """
 families:
   - {name: trn3-gen1, mode: enforce, units: [{label: example.com/gen1}]}
   - {name: trn3-gen2, mode: enforce, units: [{label: example.com/gen2}]}
@@ -70,21 +70,21 @@ rules: [{name: claims-for-opted-in, mode: enforce}, {name: launcher-off-units, m
 
 
 @cache
-def families() -> Table:
-    """The packaged table where every family is on, with Kueue and whole-job admission."""
-    return laid_over("[13][50]-[kp]*.yaml", FAMILIES)
+def families_table() -> Table:
+    """Returns the packaged table with every family on, and the rows for Kueue and whole-job admission."""
+    return table_with_files("[13][50]-[kp]*.yaml", FAMILY_ROWS)
 
 
 TABLES: Final = {
     "packaged": load_default,
-    "kueue": queued,
-    "hyperpod": hyperpod,
-    "documented": documented,
+    "kueue": kueue_table,
+    "hyperpod": hyperpod_table,
+    "documented": document_table,
     "installed": partial(load_default, placement=True),
-    "components": components,
-    "families": families,
+    "components": components_table,
+    "families": families_table,
 }
-"""By folder of cases the table that they are run by."""
+"""For each folder of cases, a function that returns the table for the cases."""
 
 
 @cache
@@ -93,5 +93,5 @@ def cases(folder: str) -> list[Case]:
 
 
 if __name__ == "__main__":
-    for name, by in TABLES.items():
-        write_snapshots(CASES / name, new_snapshots(run(by(), cases(name))))
+    for folder, load_table in TABLES.items():
+        write_snapshots(CASES / folder, new_snapshots(run(load_table(), cases(folder))))

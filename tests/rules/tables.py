@@ -1,4 +1,4 @@
-"""Small tables laid over the packaged one, and a look at what comes of them."""
+"""Helpers that extend the packaged rule table by short texts, and evaluate tables for objects."""
 
 from functools import cache
 from pathlib import Path
@@ -10,7 +10,7 @@ from jsonschema.validators import extend
 
 from contract import keys
 from tests.docs.blocks import REPOSITORY
-from tests.helpers import load_text, requested
+from tests.helpers import load_text, request_for
 from webhook.documents import read_documents
 from webhook.engine import Outcome, evaluate
 from webhook.objects.record import ANNOTATIONS
@@ -22,12 +22,12 @@ from webhook.rules.problems import TableError
 from webhook.rules.schema import published_schema, violations
 
 HEAD = "apiVersion: ultraserver-webhook.io/v1alpha2\nkind: RuleTable\n"
-"""Two lines."""
+"""The first two lines of each table."""
 
 EXTENDS = HEAD + "extends: default\n"
-"""Three lines, so that what a test writes starts on the fourth."""
+"""The first three lines of a table that extends the packaged table. The text of a test begins on line 4."""
 
-WHOLE = (
+STANDALONE = (
     HEAD
     + """
 candidates: {instanceTypeLabels: [example.com/type]}
@@ -44,48 +44,48 @@ rules:
   - {name: label, reason: A label., match: {role: worker}, add: {metadata: {labels: {size: $(job.workers)}}}}
 """
 )
-"""A table that has nothing of the packaged one, nor the sections that a table may lack."""
+"""A table that does not extend the packaged table, and that has only the required sections."""
 
 SOURCE = "mine.yaml"
 
 
 @cache
-def extended(text: str) -> Table:
-    """Returns the packaged table with a text laid over it."""
+def extend_table(text: str) -> Table:
+    """Returns the packaged table, extended by a text."""
     return load_text(EXTENDS + text, SOURCE)
 
 
 @cache
-def with_component(name: str, text: str = "") -> Table:
-    """Returns the same with the rows that a value of the chart brings below the text."""
+def table_with_component(name: str, text: str = "") -> Table:
+    """Returns the packaged table, extended by a file of the chart, and then by a text."""
     (rows,) = (REPOSITORY / "manifests" / "chart" / "rules").glob(f"[0-9]*-{name}.yaml")
     return load_texts([(rows.name, rows.read_bytes()), (SOURCE, EXTENDS + text)], name)
 
 
 def outcome(table: Table, obj: dict[str, Any], **request: str) -> Outcome:
-    """Returns what a table does to an object; its patch has been applied by jsonpatch and compared."""
-    result = evaluate(table, requested(obj, **request))
+    """Returns the outcome of a table for an object. Checks that the patch gives the mutated object."""
+    result = evaluate(table, request_for(obj, **request))
     check_patch(obj, result)
     return result
 
 
-def after(table: Table, obj: dict[str, Any], **request: str) -> Any:
-    """Returns the object as it would be stored; a test that uses it expects no denial."""
+def mutate(table: Table, obj: dict[str, Any], **request: str) -> Any:
+    """Returns an object as a table mutates it. Fails if the table denies the object."""
     result = outcome(table, obj, **request)
     assert not result.denials
     return result.after
 
 
-def unrecorded(obj: Any) -> Any:
-    """Returns an MPIJob without the records of what was added to its templates."""
+def remove_records(obj: Any) -> Any:
+    """Returns an MPIJob without the record annotations of its pod templates."""
     for role in ("Launcher", "Worker"):
         template = ("spec", "mpiReplicaSpecs", role, "template")
         obj = drop(obj, (*template, *ANNOTATIONS, keys.ADDED))
     return obj
 
 
-def mounted(folder: Path, version: str, **files: str) -> Path:
-    """Returns a ConfigMap as the kubelet mounts and changes it: files behind links that are swapped."""
+def mount_config_map(folder: Path, version: str, **files: str) -> Path:
+    """Writes a version of a ConfigMap as the kubelet does, with symbolic links. Returns the folder."""
     (folder / version).mkdir()
     for name, text in files.items():
         (folder / version / f"{name}.yaml").write_text(EXTENDS + text)
@@ -100,26 +100,24 @@ def mounted(folder: Path, version: str, **files: str) -> Path:
     return folder
 
 
-def parsed(text: str) -> Any:
+def parse_yaml(text: str) -> Any:
     """Returns the value of one YAML document."""
     (document,) = read_documents(text)
     return document.value
 
 
-DOCUMENT = HEAD + "extends: aws-document\nvalues: {initImage: 'init:1'}\n"
-"""A table that has the rules of the UltraServer document and no others."""
-
-PACKAGED = "packaged rules"
+AWS_DOCUMENT = HEAD + "extends: aws-document\nvalues: {initImage: 'init:1'}\n"
+"""A table that has only the rules of the AWS document."""
 
 RULE = "rules:\n  - name: x\n    reason: r\n    match: {role: worker}\n"
-"""Lines 4 to 7 of a table that extends; what is behind it starts on line 8."""
+"""Lines 4 to 7 of a table that begins with EXTENDS. The text behind it begins on line 8."""
 
 Expected = list[tuple[int, str, str]]
-"""Line, JSON pointer and the beginning of the message of each problem."""
+"""The line, the path and the beginning of the message of each problem."""
 
 
 def problems(text: str) -> list[tuple[str, int, str, str]]:
-    """Returns file, line, pointer and message of everything that is wrong with a table."""
+    """Returns the file, line, path and message of each problem of a table. Fails if the table loads."""
     with pytest.raises(TableError) as refused:
         load_text(text, SOURCE)
     return [
@@ -127,19 +125,19 @@ def problems(text: str) -> list[tuple[str, int, str, str]]:
     ]
 
 
-def same_problems(text: str, expected: Expected) -> None:
-    """Asserts that a table has exactly these problems, all in its own file."""
+def assert_problems(text: str, expected: Expected) -> None:
+    """Asserts that a table has exactly these problems, and that the published schema agrees."""
     messages = problems(text)
-    agree(parsed(text))
+    assert_schema_agrees(parse_yaml(text))
     assert [row[:3] for row in messages] == [(SOURCE, line, path) for line, path, _ in expected]
     for row, (_, _, message) in zip(messages, expected, strict=True):
         assert row[3].startswith(message)
 
 
-WHOLE_NUMBERS = Draft202012Validator.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
-"""Documents have no 4.0: it is read as 4."""
-PUBLISHED = extend(Draft202012Validator, type_checker=WHOLE_NUMBERS)(published_schema())
-UNSAYABLE = (
+TYPE_CHECKER = Draft202012Validator.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
+"""Refuses 4.0 as an integer, unlike JSON Schema. The reader of documents returns 4 for 4.0."""
+PUBLISHED_VALIDATOR = extend(Draft202012Validator, type_checker=TYPE_CHECKER)(published_schema())
+NOT_IN_JSON_SCHEMA = (
     "the second number must be",
     "can never exist",
     "selects no list element",
@@ -148,14 +146,14 @@ UNSAYABLE = (
     "one device is valid",
     "it must be $(job.name)",
 )
-"""From the messages about what a JSON Schema has no words for."""
+"""Parts of the messages about violations that JSON Schema cannot express."""
 
 
-def agree(raw: Any) -> None:
-    """Asserts that the published schema takes what loading takes, and refuses what it refuses if it can."""
+def assert_schema_agrees(raw: Any) -> None:
+    """Asserts that the published schema and loading agree, except about violations that it cannot express."""
     messages = [message for _, message in violations(raw)]
-    sayable = [message for message in messages if not any(part in message for part in UNSAYABLE)]
-    if PUBLISHED.is_valid(raw):
+    sayable = [message for message in messages if not any(part in message for part in NOT_IN_JSON_SCHEMA)]
+    if PUBLISHED_VALIDATOR.is_valid(raw):
         assert sayable == []
     else:
         assert messages != []

@@ -1,4 +1,4 @@
-"""Tables of 0.2.0, converted: what the packaged ones did to every packaged case, and what a person wrote."""
+"""Tests that tables of release 0.2.0 are converted: the packaged tables, and tables that a user wrote."""
 
 import hashlib
 import json
@@ -14,9 +14,9 @@ from click.testing import CliRunner
 from contract.keys import INIT_SCRIPT
 from testbed.mpijob import mpijob
 from testbed.release import source
-from tests.helpers import load_text, requested
+from tests.helpers import load_text, request_for
 from tests.rules.packaged import RULES, TABLES, cases
-from tests.rules.tables import EXTENDS, SOURCE, parsed
+from tests.rules.tables import EXTENDS, SOURCE, parse_yaml
 from webhook.cli import main
 from webhook.documents import dump_yaml
 from webhook.engine import admit
@@ -33,7 +33,7 @@ from webhook.ruletests.expected import comparable
 
 RELEASE = "61684e23369530e2b72a7f2ba1622156889b0023"
 OUTCOMES = Path(__file__).parent / "outcomes-0.2.0.json"
-"""By a digest of a request one of what 0.2.0's tables did with it, before there were families."""
+"""For the digest of each request, the digest of the outcomes of 0.2.0's tables."""
 
 OLD_VERSION = EXTENDS.replace("v1alpha2", "v1alpha1")
 FILES = {
@@ -49,7 +49,7 @@ FILES = {
         "40-missed-jobs",
     ],
 }
-"""Sets of the chart's files that are laid over the packaged table."""
+"""For each name of a converted table, the chart's files that change the packaged table."""
 
 pytestmark = pytest.mark.skipif(not source.has_commit(RELEASE), reason="this clone is shallow")
 
@@ -59,88 +59,100 @@ def digest(value: Any) -> str:
 
 
 @cache
-def old(path: str) -> Any:
-    """Returns a file of the release, as a value."""
-    return parsed(source.git("show", f"{RELEASE}:{path}"))
+def file_of_release(path: str) -> Any:
+    """Returns the value of a YAML file of the release."""
+    return parse_yaml(source.git("show", f"{RELEASE}:{path}"))
 
 
-def whole(*files: str) -> str:
-    """Returns the packaged table of the release with files of the chart laid over it."""
-    table = dict(old("webhook/rules/default.yaml"))
-    for over in (old(f"manifests/chart/rules/{file}.yaml") for file in files):
+def table_of_release(*files: str) -> str:
+    """Returns the packaged table of the release, changed by files of the release's chart."""
+    table = dict(file_of_release("webhook/rules/default.yaml"))
+    for changes in (file_of_release(f"manifests/chart/rules/{file}.yaml") for file in files):
         for key in ("values", "candidates"):
-            table[key] = {**table[key], **over.get(key, {})}
+            table[key] = {**table[key], **changes.get(key, {})}
         for key in ("workloads", "rules"):
             rows = {row["name"]: row for row in table[key]}
-            rows |= {row["name"]: {**rows.get(row["name"], {}), **row} for row in over.get(key, [])}
+            rows |= {row["name"]: {**rows.get(row["name"], {}), **row} for row in changes.get(key, [])}
             table[key] = [*rows.values()]
     return dump_yaml(table)
 
 
-def tables() -> Mapping[str, Table]:
-    return {name: load_text(convert_table((name, whole(*files))), name) for name, files in FILES.items()}
+def converted_tables() -> Mapping[str, Table]:
+    return {
+        name: load_text(convert_table((name, table_of_release(*files))), name)
+        for name, files in FILES.items()
+    }
 
 
 def requests() -> Iterator[tuple[Request, Any]]:
     """Yields the requests of all packaged cases, and MPIJobs of many sizes and of each node config."""
     yield from ((case.request, case.stored) for folder in TABLES for case in cases(folder))
     for workers in (*range(13), 24, 31, 100_001):
-        yield requested(mpijob(workers)), None
+        yield request_for(mpijob(workers)), None
         for config in "124":
             annotations = {"ultraserver-webhook.io/node-config": config}
-            yield requested(mpijob(workers, annotations=annotations)), None
+            yield request_for(mpijob(workers, annotations=annotations)), None
 
 
 def outcome(table: Table, request: Request, stored: Any) -> Any:
-    """Returns what a table does; without the init script's text, which changes with releases."""
+    """Returns the outcome of a table, without the init script's text, which changes with releases."""
     result = admit(table, request, stored)
-    after = comparable(result.after)
-    get_map(after, ANNOTATIONS).pop(INIT_SCRIPT, None)
-    return [after, sorted(result.fired()), bool(result.denials), len(result.warnings)]
+    mutated = comparable(result.after)
+    get_map(mutated, ANNOTATIONS).pop(INIT_SCRIPT, None)
+    return [mutated, sorted(result.fired()), bool(result.denials), len(result.warnings)]
 
 
-@pytest.mark.limit(8, "four hundred requests by five tables")
-def test_the_tables_of_the_release_before_do_the_same_with_every_packaged_case() -> None:
-    known = json.loads(OUTCOMES.read_text(encoding="utf-8"))
-    every, before = tables(), 0
+@pytest.mark.limit(8, "four hundred requests by three tables")
+def test_converted_tables_have_the_outcomes_of_the_release_for_every_packaged_case() -> None:
+    outcomes_of_release = json.loads(OUTCOMES.read_text(encoding="utf-8"))
+    all_tables, compared = converted_tables(), 0
     for request, stored in requests():
         key = digest([request.object, request.namespace, request.uid, stored])
-        if key in known:  # a case that came later is not
-            done = {name: outcome(table, request, stored) for name, table in every.items()}
-            assert digest(done) == known[key], request.object
-            before += 1
-    assert before >= 0.8 * len(known)
+        if key in outcomes_of_release:  # newer cases are not in the file
+            outcomes = {name: outcome(table, request, stored) for name, table in all_tables.items()}
+            assert digest(outcomes) == outcomes_of_release[key], request.object
+            compared += 1
+    assert compared >= 0.8 * len(outcomes_of_release)
 
 
-def test_files_that_the_chart_of_the_release_laid_over_the_packaged_table_are_as_those_of_today() -> None:
+def test_converted_files_of_the_releases_chart_equal_the_present_files() -> None:
     for path in sorted(RULES.glob("*.yaml")):
-        if path.stem != "30-placement":  # which the packaged table has itself now
+        if path.stem != "30-placement":  # its rows are now in the packaged table
             name = f"manifests/chart/rules/{path.name}"
             text = convert_table((name, source.git("show", f"{RELEASE}:{name}")))
-            then, now = (load_text(each, name) for each in (text, path.read_bytes()))
-            assert (then.values, then.candidates, then.families) == (now.values, now.candidates, now.families)
-            assert (without_texts(then), then.workloads) == (without_texts(now), now.workloads), name
+            converted, present = (load_text(content, name) for content in (text, path.read_bytes()))
+            assert (converted.values, converted.candidates, converted.families) == (
+                present.values,
+                present.candidates,
+                present.families,
+            )
+            assert (without_texts(converted), converted.workloads) == (
+                without_texts(present),
+                present.workloads,
+            ), name
 
 
 TOPOLOGIES = {
-    f"kueue.x-k8s.io/podset-{of}-topology": ("",)
-    for of in ("required", "preferred", "unconstrained", "slice-required")
+    f"kueue.x-k8s.io/podset-{strictness}-topology": ("",)
+    for strictness in ("required", "preferred", "unconstrained", "slice-required")
 }
 ANY_TOPOLOGY = {"kueue.x-k8s.io/podset-*-topology": ("",)}
 
 
 def without_texts(table: Table) -> list[Rule]:
-    """Returns the rules with the same reason and warning, and with one condition on Kueue's topologies."""
+    """Returns a table's rules with constant texts, and with one condition for all topologies of Kueue."""
     rules = [replace(rule, reason="a reason", warn=rule.warn and "a warning") for rule in table.rules]
-    for at, rule in enumerate(rules):
-        named = rule.match.annotations.value if rule.match.annotations else {}
-        if named.items() >= TOPOLOGIES.items():
-            rest = {key: value for key, value in named.items() if key not in TOPOLOGIES}
-            rules[at] = replace(rule, match=replace(rule.match, annotations=Annotations(rest | ANY_TOPOLOGY)))
+    for index, rule in enumerate(rules):
+        annotations = rule.match.annotations.value if rule.match.annotations else {}
+        if annotations.items() >= TOPOLOGIES.items():
+            rest = {key: value for key, value in annotations.items() if key not in TOPOLOGIES}
+            rules[index] = replace(
+                rule, match=replace(rule.match, annotations=Annotations(rest | ANY_TOPOLOGY))
+            )
     return rules
 
 
-MINE = """\
+USER_TABLE = """\
 # Ours.
 values: {waitSeconds: "60"}  # a minute
 
@@ -160,8 +172,8 @@ rules:
 """
 
 
-def test_what_a_person_wrote_stays_with_its_comments_and_machines_become_a_family() -> None:
-    text = convert_table((SOURCE, OLD_VERSION + MINE))
+def test_unchanged_sections_keep_their_comments_and_candidates_and_shapes_become_a_family() -> None:
+    text = convert_table((SOURCE, OLD_VERSION + USER_TABLE))
     head, _, rest = text.partition("# Which jobs.")
     assert head == EXTENDS + '# Ours.\nvalues: {waitSeconds: "60"}  # a minute\n\n'
     assert rest.startswith("\ncandidates:\n  elsewhere:\n")
@@ -184,9 +196,9 @@ def test_what_a_person_wrote_stays_with_its_comments_and_machines_become_a_famil
         + "candidates: {requests: &two [a, b], instanceTypes: [a]}\n"
         + "rules: [{name: job-label, replaces: *two}]\n",
     ],
-    ids=["one line", "an anchor that goes"],
+    ids=["one line", "an anchor in a removed key"],
 )
-def test_what_cannot_be_kept_line_by_line_is_written_again(text: str) -> None:
+def test_a_text_that_cannot_be_changed_by_lines_is_formatted_again(text: str) -> None:
     assert "\nfamilies:\n- name: trn2u\n" in convert_table((SOURCE, text))
 
 
@@ -194,9 +206,9 @@ def test_a_flag_of_a_field_becomes_a_function() -> None:
     fields = (
         "{a: /a, b: {path: /b, parent: true, counted: false}, c: {path: /c, default: 1Gi, smaller: true}}"
     )
-    row = parsed(convert_table((SOURCE, f"{OLD_VERSION}workloads: [{{name: mine, fields: {fields}}}]\n")))[
-        "workloads"
-    ][0]
+    row = parse_yaml(
+        convert_table((SOURCE, f"{OLD_VERSION}workloads: [{{name: mine, fields: {fields}}}]\n"))
+    )["workloads"][0]
     directory, least = (
         {"path": "/b", "function": "dirname"},
         {"path": "/c", "default": "1Gi", "function": "min"},
@@ -204,12 +216,12 @@ def test_a_flag_of_a_field_becomes_a_function() -> None:
     assert row["fields"] == {"a": "/a", "b": directory, "c": least}
 
 
-def test_what_was_said_of_a_pods_number_is_one_key() -> None:
+def test_the_keys_for_the_number_of_a_pod_become_one_key() -> None:
     index = "[{source: name, times: 2}, {source: labels/a}, {source: env/B}]"
     group = f"{{role: worker, template: /t, index: {index}, continues: true, numbers: /n, otherwise: helper}}"
     updates = "{suspend: /s, active: /status/replicaStatuses}"
     text = f"{OLD_VERSION}workloads: [{{name: mine, groups: [{group}], updates: {updates}}}]\n"
-    row = parsed(convert_table((SOURCE, text)))["workloads"][0]
+    row = parse_yaml(convert_table((SOURCE, text)))["workloads"][0]
     assert row["updates"] == {"suspend": "/s"}
     number = {
         "podName": True,
@@ -221,13 +233,13 @@ def test_what_was_said_of_a_pods_number_is_one_key() -> None:
     assert row["groups"] == [{"role": "worker", "template": "/t", "number": number}]
 
 
-def test_conditions_that_are_gone_are_conditions_on_the_template() -> None:
+def test_a_condition_on_volumes_becomes_a_condition_on_the_template_and_named_is_removed() -> None:
     match = (
         "{workload: [job, indexed-job, mpijob], role: worker, named: true, volume: [v, w], "
         "template: {/spec/a: b}}"
     )
     text = f"{OLD_VERSION}rules: [{{name: mine, reason: r, match: {match}, warn: w $(job.name)}}]\n"
-    assert parsed(convert_table((SOURCE, text)))["rules"][0]["match"] == {
+    assert parse_yaml(convert_table((SOURCE, text)))["rules"][0]["match"] == {
         "workload": ["job", "mpijob"],
         "role": "worker",
         "template": [
@@ -237,41 +249,45 @@ def test_conditions_that_are_gone_are_conditions_on_the_template() -> None:
     }
 
 
-def test_a_rule_in_the_place_of_another_switches_that_off() -> None:
+def test_a_rule_that_replaces_another_rule_switches_it_off() -> None:
     replaces = "replaces: [nodes-with-server-id, gone]"
     rule = f"{{name: mine, reason: r, match: {{role: worker}}, warn: w, {replaces}}}"
-    assert parsed(convert_table((SOURCE, f"{OLD_VERSION}rules: [{rule}]\n")))["rules"] == [
+    assert parse_yaml(convert_table((SOURCE, f"{OLD_VERSION}rules: [{rule}]\n")))["rules"] == [
         {"name": "nodes-with-server-id", "mode": "off"},
         {"name": "mine", "reason": "r", "match": {"role": "worker"}, "warn": "w"},
     ]
 
 
-def test_a_rule_that_is_gone_may_be_off() -> None:
+def test_a_row_that_switches_a_removed_rule_off_is_removed() -> None:
     assert (
-        parsed(convert_table((SOURCE, OLD_VERSION + "rules: [{name: wait-hostfilename, mode: off}]\n")))[
+        parse_yaml(convert_table((SOURCE, OLD_VERSION + "rules: [{name: wait-hostfilename, mode: off}]\n")))[
             "rules"
         ]
         == []
     )
 
 
-def test_two_rules_that_are_one_now_may_both_be_off() -> None:
-    rows = ", ".join(f"{{name: kueue-level-unset-{of}, mode: off}}" for of in ("required", "preferred"))
+def test_rows_that_switch_two_joined_rules_off_become_one_row() -> None:
+    rows = ", ".join(
+        f"{{name: kueue-level-unset-{strictness}, mode: off}}" for strictness in ("required", "preferred")
+    )
     text = convert_table((SOURCE, f"{OLD_VERSION}rules: [{rows}]\n"))
     assert 'mode: "off"' in text
-    assert parsed(text)["rules"] == [{"name": "kueue-level-unset-in-job", "mode": "off"}]
+    assert parse_yaml(text)["rules"] == [{"name": "kueue-level-unset-in-job", "mode": "off"}]
 
 
-def test_off_means_the_same_with_and_without_quotes() -> None:
-    required, preferred = (f"name: kueue-level-unset-{of}, mode:" for of in ("required", "preferred"))
+def test_off_is_read_with_and_without_quotes() -> None:
+    required, preferred = (
+        f"name: kueue-level-unset-{strictness}, mode:" for strictness in ("required", "preferred")
+    )
     text = convert_table((SOURCE, f"{OLD_VERSION}rules: [{{{required} off}}, {{{preferred} 'off'}}]\n"))
-    assert parsed(text)["rules"] == [{"name": "kueue-level-unset-in-job", "mode": "off"}]
+    assert parse_yaml(text)["rules"] == [{"name": "kueue-level-unset-in-job", "mode": "off"}]
 
 
-def test_a_rule_in_the_place_of_two_that_are_one_now_switches_that_off() -> None:
+def test_a_rule_that_replaces_two_joined_rules_switches_their_new_rule_off() -> None:
     replaces = "replaces: [kueue-level-unset-required, kueue-level-unset-preferred]"
     rule = f"{{name: mine, reason: r, match: {{role: worker}}, warn: w, {replaces}}}"
-    assert parsed(convert_table((SOURCE, f"{OLD_VERSION}rules: [{rule}]\n")))["rules"] == [
+    assert parse_yaml(convert_table((SOURCE, f"{OLD_VERSION}rules: [{rule}]\n")))["rules"] == [
         {"name": "kueue-level-unset-in-job", "mode": "off"},
         {"name": "mine", "reason": "r", "match": {"role": "worker"}, "warn": "w"},
     ]
@@ -345,8 +361,8 @@ def test_a_table_that_cannot_be_converted_is_refused_with_the_remedy(text: str) 
     assert REFUSED[text] in str(refused.value)
 
 
-def test_the_command_names_what_is_lost_and_what_does_not_load(tmp_path: Path) -> None:
-    """Protects from a pipeline that replaces a table by one that does less, or that no webhook loads."""
+def test_the_command_prints_notes_on_removed_rows_and_problems_of_the_converted_table(tmp_path: Path) -> None:
+    """Protects pipelines from a converted table that does less, or that the webhook refuses."""
     (file := tmp_path / "mine.yaml").write_text(
         OLD_VERSION
         + "rules:\n  - {name: no-such-row, mode: off}\n  - {name: kueue-level-unset-required, mode: off}\n"
@@ -354,9 +370,9 @@ def test_the_command_names_what_is_lost_and_what_does_not_load(tmp_path: Path) -
         "  - {name: mine, reason: r, match: {role: worker}, warn: w,\n"
         "     replaces: [unpaired, together-preferred]}\n"
     )
-    done = CliRunner().invoke(main, ["rules", "convert", str(file)])
-    assert done.exit_code == 0
-    assert done.stderr.splitlines() == [
+    result = CliRunner().invoke(main, ["rules", "convert", str(file)])
+    assert result.exit_code == 0
+    assert result.stderr.splitlines() == [
         "note: rule no-such-row is removed: the packaged table does not have it",
         "note: rule kueue-level-unset-required is now a part of rule kueue-level-unset-in-job",
         "note: rule kueue-level-unset-preferred is now a part of rule kueue-level-unset-in-job",
@@ -366,22 +382,22 @@ def test_the_command_names_what_is_lost_and_what_does_not_load(tmp_path: Path) -
     file.write_text(
         OLD_VERSION + "rules: [{name: mine, reason: r, match: {role: worker, shape: {name: s}}, warn: w}]\n"
     )
-    done = CliRunner().invoke(main, ["rules", "convert", str(file)])
-    assert (done.exit_code, done.stdout) == (1, convert_table((SOURCE, file.read_text())))
-    assert "the printed table:4: rules[0].match.shape: unreachable: no shape of the table" in done.stderr
+    result = CliRunner().invoke(main, ["rules", "convert", str(file)])
+    assert (result.exit_code, result.stdout) == (1, convert_table((SOURCE, file.read_text())))
+    assert "the printed table:4: rules[0].match.shape: unreachable: no shape of the table" in result.stderr
 
 
-def test_the_command_prints_a_table_that_loads_and_refuses_what_is_none_of_0_2_0(tmp_path: Path) -> None:
+def test_the_command_prints_a_table_that_loads_and_refuses_a_table_of_another_version(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
-    file.write_text(OLD_VERSION + MINE, encoding="utf-8")
-    done = CliRunner().invoke(main, ["rules", "lint", str(file)])
-    assert "`ultraserver-webhook rules convert FILE` prints the table in the form" in done.output
-    done = CliRunner().invoke(main, ["rules", "convert", str(file)])
-    assert (done.exit_code, done.stdout) == (0, convert_table((SOURCE, OLD_VERSION + MINE)))
-    file.write_text(done.stdout, encoding="utf-8")
+    file.write_text(OLD_VERSION + USER_TABLE, encoding="utf-8")
+    result = CliRunner().invoke(main, ["rules", "lint", str(file)])
+    assert "`ultraserver-webhook rules convert FILE` prints the table in the form" in result.output
+    result = CliRunner().invoke(main, ["rules", "convert", str(file)])
+    assert (result.exit_code, result.stdout) == (0, convert_table((SOURCE, OLD_VERSION + USER_TABLE)))
+    file.write_text(result.stdout, encoding="utf-8")
     assert CliRunner().invoke(main, ["rules", "show", "--rules", str(file)]).exit_code == 0
-    done = CliRunner().invoke(main, ["rules", "lint", str(file)])
-    assert "families[0].shapes[1].nodeConfig: the init script of rule" in done.output
-    done = CliRunner().invoke(main, ["rules", "convert", str(file)])
-    assert done.exit_code == 2
-    assert "this is not a table of release 0.2.0" in done.output
+    result = CliRunner().invoke(main, ["rules", "lint", str(file)])
+    assert "families[0].shapes[1].nodeConfig: the init script of rule" in result.output
+    result = CliRunner().invoke(main, ["rules", "convert", str(file)])
+    assert result.exit_code == 2
+    assert "this is not a table of release 0.2.0" in result.output

@@ -1,4 +1,4 @@
-"""What a key means is said by its types, in words, with an example that a table may have."""
+"""Tests of the explanations of the rule table's keys: type, default, example and the keys below."""
 
 import pytest
 
@@ -6,11 +6,11 @@ from tests.helpers import load_text
 from tests.rules.tables import EXTENDS, SOURCE
 from webhook.rules.explain import explain_key, keys_by_path
 
-BELOW = {"candidates", "workloads", "rules", "policies", "rules.match"}
-"""Keys of which the keys below are the example."""
+KEYS_WITHOUT_EXAMPLE = {"candidates", "workloads", "rules", "policies", "rules.match"}
+"""Keys that need no example, because the keys below them have examples."""
 
 
-def test_a_key_is_named_by_the_end_of_its_path_where_no_other_ends_so() -> None:
+def test_the_end_of_a_path_is_enough_if_no_other_path_has_this_end() -> None:
     text = explain_key("match.labels")
     assert text == explain_key("rules.match.labels")
     first, *_, example = text.splitlines()
@@ -25,10 +25,10 @@ def test_a_key_is_named_by_the_end_of_its_path_where_no_other_ends_so() -> None:
         ("rules.matches", "no key has the name 'rules.matches'; did you mean 'rules.match'?"),
     ],
 )
-def test_another_name_is_answered_with_those_that_are_meant(path: str, message: str) -> None:
-    with pytest.raises(LookupError) as messages:
+def test_an_ambiguous_or_unknown_name_is_refused_with_the_possible_names(path: str, message: str) -> None:
+    with pytest.raises(LookupError) as error:
         explain_key(path)
-    assert messages.value.args == (message,)
+    assert error.value.args == (message,)
 
 
 @pytest.mark.parametrize(
@@ -49,14 +49,20 @@ def test_another_name_is_answered_with_those_that_are_meant(path: str, message: 
         ("", "families <list of Family>"),
     ],
 )
-def test_the_type_and_the_default_are_words_and_the_keys_below_follow(path: str, line: str) -> None:
+def test_an_explanation_has_the_type_and_the_default_of_the_key_and_of_the_keys_below(
+    path: str, line: str
+) -> None:
     lines = explain_key("workloads.fields" if path == "fields" else path).splitlines()
     assert line in lines
 
 
-def test_every_key_of_a_rule_has_an_example_that_a_table_may_have() -> None:
-    keys = {at: key for at, key in keys_by_path().items() if at.startswith("rules.") and at.count(".") == 1}
-    assert [at for at, key in keys.items() if not key.example and at not in BELOW] == []
+def test_every_key_of_a_rule_has_an_example_that_loads() -> None:
+    keys = {
+        path: key
+        for path, key in keys_by_path().items()
+        if path.startswith("rules.") and path.count(".") == 1
+    }
+    assert [path for path, key in keys.items() if not key.example and path not in KEYS_WITHOUT_EXAMPLE] == []
     for name in ("onConflict", "mode", "unplaced", "quiet", "before", "deny"):
         row = f"{{name: job-label, warn: w, {keys[f'rules.{name}'].example}}}"
         load_text(f"{EXTENDS}rules: [{row}]\n", SOURCE)

@@ -1,4 +1,4 @@
-"""A table of several files: each changes those before it, and errors have its own lines."""
+"""Tests of rule tables in several files: each file changes the table of the files before it."""
 
 from functools import partial
 from pathlib import Path
@@ -8,7 +8,7 @@ import yaml
 
 from common.tablefiles import MOST_BYTES, MOST_FILES, PROFILES, packaged_texts
 from tests.helpers import load_text
-from tests.rules.tables import EXTENDS, WHOLE, mounted
+from tests.rules.tables import EXTENDS, STANDALONE, mount_config_map
 from webhook.compose import load_changed
 from webhook.documents import dump_yaml
 from webhook.rows.policies import Mode
@@ -20,33 +20,33 @@ from webhook.rules.source import TableSource
 ROW = "rules:\n  - name: {0}\n    reason: for {0}\n    match: {{role: worker}}\n    warn: {0}\n"
 
 
-def written(folder: Path, **files: str) -> Path:
+def write_tables(folder: Path, **files: str) -> Path:
     folder.mkdir(exist_ok=True)
     for name, text in files.items():
         (folder / f"{name}.yaml").write_text(EXTENDS + text)
     return folder
 
 
-def own(table: Table) -> list[str]:
+def own_rules(table: Table) -> list[str]:
     return [rule.name for rule in table.rules if rule.name in {"a", "b", "c"}]
 
 
-def problems(folder: Path) -> list[str]:
+def load_problems(folder: Path) -> list[str]:
     with pytest.raises(TableError) as caught:
         load_installed(folder)
     return [str(problem).removeprefix(f"{folder}/") for problem in caught.value.problems]
 
 
-def test_no_packaged_row_leans_on_another_by_an_anchor() -> None:
-    """A row can be copied by itself."""
+def test_no_packaged_row_uses_a_yaml_anchor() -> None:
+    """Protects users who copy a packaged row into their own table."""
     for profile in PROFILES:
         for text in packaged_texts(profile).values():
-            marks = [each for each in yaml.scan(text) if isinstance(each, yaml.AnchorToken | yaml.AliasToken)]
-            assert marks == []
+            tokens = yaml.scan(text)
+            assert [token for token in tokens if isinstance(token, yaml.AnchorToken | yaml.AliasToken)] == []
 
 
-def test_the_files_of_a_directory_are_one_table_and_the_last_counts(tmp_path: Path) -> None:
-    folder = written(
+def test_the_files_of_a_directory_are_one_table_and_later_files_take_precedence(tmp_path: Path) -> None:
+    folder = write_tables(
         tmp_path,
         **{
             "10-one": "values: {waitSeconds: '1', own: one}\n" + ROW.format("a"),
@@ -59,25 +59,27 @@ def test_the_files_of_a_directory_are_one_table_and_the_last_counts(tmp_path: Pa
     table = load_installed(folder)
     values = installed_draft(folder).raw["values"]
     assert (values["waitSeconds"], values["own"]) == ("2", "one")
-    assert own(table) == ["a", "b"]
+    assert own_rules(table) == ["a", "b"]
     assert (table.mode, table.rules[-2].mode) == (Mode.SHADOW, Mode.OFF)
 
 
 def test_a_new_shape_of_a_later_file_is_tried_first(tmp_path: Path) -> None:
     shape = "families: [{{name: trn2u, shapes: [{{name: {0}, workers: {1}, nodeConfig: 1}}]}}]\n"
-    folder = written(tmp_path, a=shape.format("threes", "multiple of 3"), b=shape.format("three", 3))
+    folder = write_tables(tmp_path, a=shape.format("threes", "multiple of 3"), b=shape.format("three", 3))
     assert [shape.name for shape in load_installed(folder).shapes[:3]] == ["three", "threes", "single-node"]
 
 
-def test_a_rule_may_need_one_of_an_earlier_file_and_none_of_a_later_one(tmp_path: Path) -> None:
+def test_a_rule_can_need_a_rule_of_an_earlier_file_but_not_of_a_later_file(tmp_path: Path) -> None:
     needing = ROW.format("b") + "    needs: a\n"
-    assert own(load_installed(written(tmp_path / "x", **{"1": ROW.format("a"), "2": needing}))) == ["a", "b"]
-    messages = problems(written(tmp_path / "y", **{"1": needing, "2": ROW.format("a")}))
+    assert own_rules(
+        load_installed(write_tables(tmp_path / "x", **{"1": ROW.format("a"), "2": needing}))
+    ) == ["a", "b"]
+    messages = load_problems(write_tables(tmp_path / "y", **{"1": needing, "2": ROW.format("a")}))
     assert messages == ["1.yaml:9: rules[0].needs: must name rules that come before this rule, not 'a'"]
 
 
-def test_an_error_names_its_file_and_line(tmp_path: Path) -> None:
-    folder = written(
+def test_a_problem_has_its_file_and_line(tmp_path: Path) -> None:
+    folder = write_tables(
         tmp_path,
         **{
             "1": ROW.format("a") + ROW.format("b").removeprefix("rules:\n"),
@@ -85,32 +87,39 @@ def test_an_error_names_its_file_and_line(tmp_path: Path) -> None:
             "3": "rules:\n  - name: a\n    reason: again\n",
         },
     )
-    messages = problems(folder)
+    messages = load_problems(folder)
     assert [line.split(": ")[:2] for line in messages] == [
         ["2.yaml:6", "rules[0].needs"],
         ["2.yaml:8", "rules[1].warn"],
     ]
 
 
-def test_broken_files_are_reported_at_once(tmp_path: Path) -> None:
-    messages = problems(written(tmp_path, a="mode: perhaps\n", b="modes: {}\n"))
+def test_the_problems_of_all_files_are_reported_at_once(tmp_path: Path) -> None:
+    messages = load_problems(write_tables(tmp_path, a="mode: perhaps\n", b="modes: {}\n"))
     assert [line.split(":")[:2] for line in messages] == [["a.yaml", "4"], ["b.yaml", "4"]]
     (tmp_path / "0.yaml").write_text("a: b: c\n")
     (tmp_path / "c.yaml").write_text("")
-    assert [line.split(":")[0] for line in problems(tmp_path)] == ["0.yaml", "a.yaml", "b.yaml", "c.yaml"]
+    assert [line.split(":")[0] for line in load_problems(tmp_path)] == [
+        "0.yaml",
+        "a.yaml",
+        "b.yaml",
+        "c.yaml",
+    ]
     unnamed = "rules:\n  - name: unnamed\n    warn: x\n"
-    messages = problems(written(tmp_path / "strays", a=unnamed, b=unnamed.replace("unnamed", "none")))
+    messages = load_problems(
+        write_tables(tmp_path / "strays", a=unnamed, b=unnamed.replace("unnamed", "none"))
+    )
     assert [line.split(": ")[:2] for line in messages] == [["a.yaml:5", "rules[0]"], ["b.yaml:5", "rules[0]"]]
 
 
-def test_only_the_first_may_be_a_whole_table() -> None:
-    whole = dump_yaml(default_draft().raw)
-    texts = [("1.yaml", whole), ("2.yaml", EXTENDS + ROW.format("a"))]
-    assert own(load_texts(texts, "table")) == ["a"]
-    # One without the optional sections, too.
-    assert own(load_texts([("1.yaml", WHOLE), texts[1]], "table")) == ["a"]
+def test_only_the_first_file_can_omit_extends() -> None:
+    table = dump_yaml(default_draft().raw)
+    texts = [("1.yaml", table), ("2.yaml", EXTENDS + ROW.format("a"))]
+    assert own_rules(load_texts(texts, "table")) == ["a"]
+    # The first file can also omit the optional sections.
+    assert own_rules(load_texts([("1.yaml", STANDALONE), texts[1]], "table")) == ["a"]
     with pytest.raises(TableError, match=r"^2.yaml:1: add `extends: default`: without it, this file would"):
-        load_texts([("1.yaml", EXTENDS), ("2.yaml", whole)], "table")
+        load_texts([("1.yaml", EXTENDS), ("2.yaml", table)], "table")
 
 
 def test_a_directory_without_a_table_is_refused(tmp_path: Path) -> None:
@@ -119,16 +128,16 @@ def test_a_directory_without_a_table_is_refused(tmp_path: Path) -> None:
         load_installed(tmp_path)
 
 
-def test_all_files_together_have_the_bounds_of_one() -> None:
-    texts = [(f"{at}.yaml", EXTENDS + "#" * (MOST_BYTES // 2)) for at in range(2)]
+def test_all_files_together_have_a_maximum_size_and_number() -> None:
+    texts = [(f"{number}.yaml", EXTENDS + "#" * (MOST_BYTES // 2)) for number in range(2)]
     with pytest.raises(TableError, match="the maximum of a ConfigMap"):
         load_texts(texts, "table")
     with pytest.raises(TableError, match=f"has 65 files, and {MOST_FILES} is the maximum"):
-        load_texts([(f"{at}.yaml", EXTENDS) for at in range(MOST_FILES + 1)], "table")
+        load_texts([(f"{number}.yaml", EXTENDS) for number in range(MOST_FILES + 1)], "table")
 
 
-def test_a_file_that_is_added_changed_or_taken_away_is_a_change(tmp_path: Path) -> None:
-    source = TableSource(mounted(tmp_path, "..1", rules=""))
+def test_an_added_changed_or_removed_file_changes_the_table_in_use(tmp_path: Path) -> None:
+    source = TableSource(mount_config_map(tmp_path, "..1", rules=""))
     assert source.table().revision == load_text(EXTENDS, "x").revision
     for version, files, rows in (
         ("..2", {"10-one": ROW.format("a"), "rules": ""}, ["a"]),
@@ -137,22 +146,22 @@ def test_a_file_that_is_added_changed_or_taken_away_is_a_change(tmp_path: Path) 
     ):
         source.refresh(partial(load_changed, source.work))
         before = source.table()
-        mounted(tmp_path, version, **files)
+        mount_config_map(tmp_path, version, **files)
         assert source.table() is before
         source.refresh(partial(load_changed, source.work))
-        assert own(source.table()) == rows
+        assert own_rules(source.table()) == rows
     assert source.watched.problem == ""
 
 
 @pytest.mark.parametrize("name", ["", "rules.yaml"], ids=["directory", "file"])
-def test_a_table_that_goes_away_leaves_the_last_good_one_in_use(tmp_path: Path, name: str) -> None:
-    folder = written(tmp_path / "rules", rules=ROW.format("a"))
+def test_a_removed_table_leaves_the_last_valid_table_in_use(tmp_path: Path, name: str) -> None:
+    folder = write_tables(tmp_path / "rules", rules=ROW.format("a"))
     source = TableSource(folder / name)
-    good = source.table()
-    folder.rename(tmp_path / "gone")
+    valid = source.table()
+    folder.rename(tmp_path / "removed")
     source.refresh(partial(load_changed, source.work))
-    assert source.table() is good
+    assert source.table() is valid
     assert "rules" in source.watched.problem
-    (tmp_path / "gone").rename(folder)
+    (tmp_path / "removed").rename(folder)
     source.refresh(partial(load_changed, source.work))
     assert source.watched.problem == ""

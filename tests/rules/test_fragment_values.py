@@ -1,4 +1,4 @@
-"""What a rule adds is what the API server takes: texts of a form, words of a list, numbers of a range."""
+"""Tests that loading refuses a rule that adds a value which the API server would refuse."""
 
 import json
 
@@ -6,22 +6,22 @@ import pytest
 
 from contract import keys
 from tests.helpers import load_text
-from tests.rules.fragments import REFUSED, TAKEN
-from tests.rules.tables import HEAD, extended
+from tests.rules.fragments import ACCEPTED, REFUSED
+from tests.rules.tables import HEAD, extend_table
 from webhook.rules.lint_rules import unsupported_configs
 from webhook.rules.problems import TableError
 
 
-def problems(add: object, **row: object) -> list[str]:
-    """Returns the messages about a table with a rule that adds this to workers."""
+def messages_about_rule(add: object, **row: object) -> list[str]:
+    """Returns the messages of the problems of a rule that adds a fragment to workers."""
     rule = {"name": "mine", "reason": "x.", "match": {"role": "worker"}, "add": add, **row}
-    return broken(f"rules: {json.dumps([rule])}\n")
+    return messages_about(f"rules: {json.dumps([rule])}\n")
 
 
-def broken(text: str) -> list[str]:
-    """Returns the messages about a table that extends the packaged one."""
+def messages_about(text: str) -> list[str]:
+    """Returns the messages of the problems of a text that extends the packaged table."""
     try:
-        extended(text)
+        extend_table(text)
     except TableError as error:
         return [problem.message for problem in error.problems]
     return []
@@ -29,41 +29,45 @@ def broken(text: str) -> list[str]:
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_fragment_that_the_api_server_would_refuse_in_every_job_is_refused(name: str) -> None:
-    """Protects all jobs of a cluster: a patch that applies and is no Pod stops every one of them."""
-    add, words = REFUSED[name]
-    (message,) = problems(add)
-    assert words in message
+    """Protects all jobs of a cluster: the API server would refuse each job with an invalid pod template."""
+    add, text = REFUSED[name]
+    (message,) = messages_about_rule(add)
+    assert text in message
 
 
-@pytest.mark.parametrize("name", TAKEN)
-def test_what_the_api_server_takes_is_taken(name: str) -> None:
-    """Protects tables from false problems."""
-    assert problems(TAKEN[name]) == []
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_a_fragment_that_the_api_server_accepts_is_accepted(name: str) -> None:
+    """Protects authors of tables from false problems."""
+    assert messages_about_rule(ACCEPTED[name]) == []
 
 
-def test_a_node_config_that_the_init_script_does_not_know_is_refused() -> None:
-    """Protects MPIJobs from an init script that fails late; a table with other units loads."""
+def test_a_node_config_that_the_init_script_does_not_support_is_refused() -> None:
+    """Protects MPIJobs from an init script that fails. With units of another label, the table loads."""
     shape = "{name: eight, workers: 8, nodeConfig: 8, together: required, apart: required}"
     family = f"families: [{{name: trn2u, units: [{{label: eight, nodes: 8}}], shapes: [{shape}]}}]\n"
-    (message,) = broken(family.replace("label: eight", f"label: {keys.SERVER_4}"))
+    (message,) = messages_about(family.replace("label: eight", f"label: {keys.SERVER_4}"))
     assert message.startswith("the init script of rule ")
     assert message.endswith(": use 1, 2 or 4, or another family")
-    assert broken(family) == []
-    ((_, again, _),) = unsupported_configs(extended(family))
-    assert again == message
+    assert messages_about(family) == []
+    ((_, unsupported, _),) = unsupported_configs(extend_table(family))
+    assert unsupported == message
 
 
 @pytest.mark.parametrize(
-    ("quoted", "near"), [("job.nodeConfig", "shape.nodeConfig"), ("feild.home", "field.home")]
+    ("placeholder", "suggestion"), [("job.nodeConfig", "shape.nodeConfig"), ("feild.home", "field.home")]
 )
-def test_an_unknown_placeholder_is_named_with_the_nearest(quoted: str, near: str) -> None:
-    """Protects from lists of forty names."""
-    (message,) = problems({}, warn=f"$({quoted})", match={"role": "worker", "workload": "mpijob"})
-    assert message == f"unknown placeholder $({quoted}); did you mean {near!r}?"
+def test_the_message_about_an_unknown_placeholder_suggests_a_similar_placeholder(
+    placeholder: str, suggestion: str
+) -> None:
+    """Protects authors of tables from a list of all forty placeholders."""
+    (message,) = messages_about_rule(
+        {}, warn=f"$({placeholder})", match={"role": "worker", "workload": "mpijob"}
+    )
+    assert message == f"unknown placeholder $({placeholder}); did you mean {suggestion!r}?"
 
 
 def test_a_table_without_extends_gets_one_error() -> None:
-    """Protects from three messages that do not say what to do."""
+    """Protects authors of tables from a message for each missing section, which would not name the remedy."""
     with pytest.raises(TableError) as caught:
         load_text(HEAD + "rules: []\n", "mine.yaml")
     (problem,) = caught.value.problems

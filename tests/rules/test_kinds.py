@@ -1,4 +1,4 @@
-"""What the packaged rows add to kinds of job other than mpi-operator's MPIJob."""
+"""Tests of the packaged rules for training-operator's MPIJobs, and for JobSets."""
 
 import subprocess
 from pathlib import Path
@@ -7,28 +7,28 @@ from typing import Any
 import pytest
 
 from testbed.mpijob import mpijob
-from tests.rules.tables import after, extended, outcome
+from tests.rules.tables import extend_table, mutate, outcome
 from webhook.rules.load import load_default
 
-OPERATORS = "#!/bin/sh\necho train-worker-0:1\necho train-worker-1:1"
+DISCOVER_HOSTS = "#!/bin/sh\necho train-worker-0:1\necho train-worker-1:1"
 """discover_hosts.sh as training-operator 1.9.3 writes it (updateDiscoverHostsInConfigMap)."""
 
 
 def mpijob_v1(workers: int = 4) -> dict[str, Any]:
-    """Returns a job of training-operator's."""
+    """Returns an MPIJob of training-operator."""
     return {**mpijob(workers), "apiVersion": "kubeflow.org/v1"}
 
 
 def launcher_of(job: dict[str, Any]) -> dict[str, Any]:
-    """Returns the launcher's pod spec as it would be stored."""
-    spec: dict[str, Any] = after(load_default(), job)["spec"]["mpiReplicaSpecs"]["Launcher"]["template"][
+    """Returns the launcher's pod spec of the mutated job."""
+    spec: dict[str, Any] = mutate(load_default(), job)["spec"]["mpiReplicaSpecs"]["Launcher"]["template"][
         "spec"
     ]
     return spec
 
 
-def waited(tmp_path: Path, workers: int, hosts: str) -> subprocess.CompletedProcess[str]:
-    """Returns the added container's own command, with its file elsewhere and one second of patience."""
+def run_wait_container(tmp_path: Path, workers: int, hosts: str) -> subprocess.CompletedProcess[str]:
+    """Runs the command of the added init container, with these hosts and a maximum wait of 1 s."""
     (container,) = launcher_of(mpijob_v1(workers))["initContainers"]
     (tmp_path / "discover_hosts.sh").write_text(hosts, encoding="utf-8")
     command = [word.replace("/etc/mpi", str(tmp_path)) for word in container["command"]]
@@ -37,28 +37,30 @@ def waited(tmp_path: Path, workers: int, hosts: str) -> subprocess.CompletedProc
     return subprocess.run(command, env=env, check=False, capture_output=True, text=True)
 
 
-@pytest.mark.parametrize("first", ["", "echo train-launcher:1\n\n"])
-def test_it_waits_until_the_operator_lists_every_worker(tmp_path: Path, first: str) -> None:
-    hosts = OPERATORS.replace("#!/bin/sh\n", f"#!/bin/sh\n{first}")
-    done = waited(tmp_path, 2, hosts)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "all 2 workers run\n", "")
-    late = waited(tmp_path, 3, hosts)
-    assert late.returncode == 1
-    assert late.stdout.startswith("2 of 3 workers run after 1 s")
+@pytest.mark.parametrize("first_lines", ["", "echo train-launcher:1\n\n"])
+def test_the_init_container_waits_until_the_operator_lists_every_worker(
+    tmp_path: Path, first_lines: str
+) -> None:
+    hosts = DISCOVER_HOSTS.replace("#!/bin/sh\n", f"#!/bin/sh\n{first_lines}")
+    complete = run_wait_container(tmp_path, 2, hosts)
+    assert (complete.returncode, complete.stdout, complete.stderr) == (0, "all 2 workers run\n", "")
+    incomplete = run_wait_container(tmp_path, 3, hosts)
+    assert incomplete.returncode == 1
+    assert incomplete.stdout.startswith("2 of 3 workers run after 1 s")
 
 
 @pytest.mark.parametrize(
-    "asks", ["warn: at $(field.home)", "match: {role: worker, fields: {home: '*'}}\n    warn: w"]
+    "keys", ["warn: at $(field.home)", "match: {role: worker, fields: {home: '*'}}\n    warn: w"]
 )
-def test_a_rule_with_a_field_is_skipped_for_kinds_without_it(asks: str) -> None:
-    match = "" if "match" in asks else "match: {role: worker}\n    "
-    table = extended(f"rules:\n  - name: mine\n    reason: r\n    {match}{asks}\n")
+def test_a_rule_with_a_field_is_skipped_for_kinds_without_it(keys: str) -> None:
+    match = "" if "match" in keys else "match: {role: worker}\n    "
+    table = extend_table(f"rules:\n  - name: mine\n    reason: r\n    {match}{keys}\n")
     assert "mine" in outcome(table, mpijob()).fired()
     (row,) = (row for row in outcome(table, mpijob_v1()).rules if row.name == "mine")
     assert row.why in {"the job has no value for $(field.home)", "a mpijob-v1 has no field home"}
 
 
-def test_a_jobset_without_device_requests_gets_a_warning() -> None:
+def test_the_reason_of_a_jobset_without_device_requests_names_the_template() -> None:
     job = {"name": "trainers", "template": {"spec": {"template": {"spec": {"containers": []}}}}}
     result = outcome(
         load_default(),
@@ -68,11 +70,14 @@ def test_a_jobset_without_device_requests_gets_a_warning() -> None:
     assert "spec.replicatedJobs[*].template.spec.template asks for a node's devices" in result.reason
 
 
-def test_of_a_jobset_those_pods_take_nodes_that_select_an_instance_type() -> None:
-    chosen = {"nodeSelector": {"node.kubernetes.io/instance-type": "trn2u.48xlarge"}, "containers": []}
+def test_pods_of_a_jobset_that_select_an_instance_type_take_nodes() -> None:
+    ultraserver_spec = {
+        "nodeSelector": {"node.kubernetes.io/instance-type": "trn2u.48xlarge"},
+        "containers": [],
+    }
     jobs = [
         {"name": name, "template": {"spec": {"parallelism": 2, "template": {"spec": spec}}}}
-        for name, spec in (("chosen", chosen), ("other", {"containers": []}))
+        for name, spec in (("chosen", ultraserver_spec), ("other", {"containers": []}))
     ]
     job = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "spec": {"replicatedJobs": jobs}}
     assert outcome(load_default(), job).facts["nodes"] == "2"
@@ -82,15 +87,15 @@ def test_of_a_jobset_those_pods_take_nodes_that_select_an_instance_type() -> Non
     ("devices", "inject", "nodes"),
     [((16, 1), False, 4), ((1, 0), False, 0), ((1, 0), True, 4), ((0, 0), True, 8), ((16, 1), True, 4)],
 )
-def test_pods_of_a_jobset_take_nodes_if_they_request_whole_ones_or_are_opted_in(
+def test_pods_of_a_jobset_take_nodes_if_they_request_whole_nodes_or_are_opted_in(
     devices: tuple[int, ...], nodes: int, *, inject: bool
 ) -> None:
-    def replicated(number: int, count: int) -> dict[str, Any]:
+    def replicated_job(number: int, count: int) -> dict[str, Any]:
         limits = {"limits": {"aws.amazon.com/neuron": count}} if count else {}
         pod = {"spec": {"containers": [{"name": "x", "image": "i", "resources": limits}]}}
         return {"name": f"r{number}", "template": {"spec": {"parallelism": 4, "template": pod}}}
 
     metadata = {"name": "train", "annotations": {"ultraserver-webhook.io/inject": "true"} if inject else {}}
-    spec = {"replicatedJobs": [replicated(number, count) for number, count in enumerate(devices)]}
+    spec = {"replicatedJobs": [replicated_job(number, count) for number, count in enumerate(devices)]}
     job = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": metadata, "spec": spec}
     assert int(outcome(load_default(), job).facts.get("nodes", 0)) == nodes

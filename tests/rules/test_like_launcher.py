@@ -1,4 +1,4 @@
-"""The launcher's own container: the host file reaches it, and init containers run like it."""
+"""Tests that the launcher's container gets the host file, and that the init containers get its settings."""
 
 from pathlib import Path
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from testbed.mpijob import LAUNCHER, mpijob
-from tests.helpers import requested
-from tests.rules.tables import extended, outcome, parsed
+from tests.helpers import request_for
+from tests.rules.tables import extend_table, outcome, parse_yaml
 from webhook.engine import Outcome, update
 from webhook.engine.ssh import LONGEST_COMMAND
 from webhook.objects.tree import get, get_maps, put
@@ -16,66 +16,72 @@ from webhook.rules.load import load_default
 FIELD = Path(__file__).parents[1] / "data" / "field"
 TABLE = load_default()
 HOSTFILE = "/root/ultraserver_init/new_hostfile"
-LAUNCHER_POD = parsed((FIELD / "01-mesh-first-container.yaml").read_text(encoding="utf-8"))
+LAUNCHER_POD = parse_yaml((FIELD / "01-mesh-first-container.yaml").read_text(encoding="utf-8"))
 
 
-def inits(result: Outcome) -> list[Any]:
+def init_containers(result: Outcome) -> list[Any]:
     assert not result.denials
     return list(get(result.after, (*LAUNCHER, "spec", "initContainers")))
 
 
 def mounts_and_variables(pod: Any) -> dict[str, tuple[bool, bool]]:
-    """Returns by container whether it mounts the host file's volume, and whether a variable points there."""
+    """Returns, for each container, whether it mounts the host file, and whether a variable has its path."""
     return {
-        each["name"]: (
-            any(item["name"] == "ultraserver-init" for item in get_maps(each, ("volumeMounts",))),
-            any(item.get("value") == HOSTFILE for item in get_maps(each, ("env",))),
+        container["name"]: (
+            any(mount["name"] == "ultraserver-init" for mount in get_maps(container, ("volumeMounts",))),
+            any(variable.get("value") == HOSTFILE for variable in get_maps(container, ("env",))),
         )
-        for each in pod["spec"]["containers"]
+        for container in pod["spec"]["containers"]
     }
 
 
 PROXY, MAIN = LAUNCHER_POD["spec"]["containers"]
 
 
-@pytest.mark.parametrize("order", [[PROXY, MAIN], [MAIN, PROXY], [MAIN]], ids=["first", "last", "none"])
-@pytest.mark.parametrize("later", [[PROXY, MAIN], [MAIN, PROXY]], ids=["first", "last"])
-def test_mount_and_variables_are_in_the_operators_container_in_any_order(order: Any, later: Any) -> None:
-    """Another webhook may put a proxy before it, or reorder, between two rounds."""
-    first = outcome(TABLE, put(LAUNCHER_POD, ("spec", "containers"), order)).after
-    ours = next(each for each in first["spec"]["containers"] if each["name"] == "mpitest")
-    moved = [ours if each is MAIN else each for each in later]
-    again = outcome(TABLE, put(first, ("spec", "containers"), moved)).after
-    assert mounts_and_variables(again) == {"istio-proxy": (False, False), "mpitest": (True, True)}
+@pytest.mark.parametrize(
+    "first_order",
+    [[PROXY, MAIN], [MAIN, PROXY], [MAIN]],
+    ids=["proxy-first", "proxy-last", "no-proxy"],
+)
+@pytest.mark.parametrize("second_order", [[PROXY, MAIN], [MAIN, PROXY]], ids=["proxy-first", "proxy-last"])
+def test_only_the_operators_container_gets_mount_and_variables_in_any_order(
+    first_order: Any, second_order: Any
+) -> None:
+    """Between two calls of this webhook, another webhook may add a proxy or reorder the containers."""
+    first = outcome(TABLE, put(LAUNCHER_POD, ("spec", "containers"), first_order)).after
+    main = next(container for container in first["spec"]["containers"] if container["name"] == "mpitest")
+    containers = [main if container is MAIN else container for container in second_order]
+    second = outcome(TABLE, put(first, ("spec", "containers"), containers)).after
+    assert mounts_and_variables(second) == {"istio-proxy": (False, False), "mpitest": (True, True)}
 
 
-def test_without_the_mount_the_variables_are_as_the_operator_wrote_them() -> None:
-    """Between two rounds another webhook takes the volume away, or mounts its own there."""
+def test_a_pod_that_lost_the_volume_gets_back_the_operators_variables() -> None:
+    """Between two calls of this webhook, another webhook may remove the volume."""
     first = outcome(TABLE, LAUNCHER_POD).after
-    volumes = [one for one in first["spec"]["volumes"] if one["name"] != "ultraserver-init"]
-    again = outcome(TABLE, put(first, ("spec", "volumes"), volumes)).after
-    assert again["spec"]["containers"] == LAUNCHER_POD["spec"]["containers"]
+    volumes = [volume for volume in first["spec"]["volumes"] if volume["name"] != "ultraserver-init"]
+    second = outcome(TABLE, put(first, ("spec", "volumes"), volumes)).after
+    assert second["spec"]["containers"] == LAUNCHER_POD["spec"]["containers"]
 
 
 @pytest.mark.parametrize(
-    "sign",
+    "fields",
     [{"env": [{"name": "K_MPI_JOB_ROLE", "value": "launcher"}]}, {"volumeMounts": MAIN["volumeMounts"]}],
 )
-def test_one_sign_of_the_operator_is_enough(sign: Any) -> None:
-    main = {"name": "mpitest", "image": "i", **sign}
+def test_the_operators_container_has_its_variable_or_its_mounts(fields: Any) -> None:
+    main = {"name": "mpitest", "image": "i", **fields}
     pod = outcome(TABLE, put(LAUNCHER_POD, ("spec", "containers"), [PROXY, main])).after
     assert mounts_and_variables(pod) == {"istio-proxy": (False, False), "mpitest": (True, True)}
 
 
 @pytest.mark.parametrize(
-    "part", [{"limits": {"aws.amazon.com/neuron": 16}}, {"claims": [{"name": "neurons"}]}]
+    "resources", [{"limits": {"aws.amazon.com/neuron": 16}}, {"claims": [{"name": "neurons"}]}]
 )
-def test_of_other_kinds_the_container_with_the_devices_is_the_one(part: Any) -> None:
+def test_the_workers_container_of_other_kinds_is_the_container_with_devices(resources: Any) -> None:
     row = "match: {role: worker}, add: {spec: {containers: [{name: $(worker.container), tty: true}]}}"
-    table = extended(f"rules: [{{name: x, reason: r, {row}}}]")
-    containers = [{"name": "proxy", "image": "p"}, {"name": "main", "image": "i", "resources": part}]
+    table = extend_table(f"rules: [{{name: x, reason: r, {row}}}]")
+    containers = [{"name": "proxy", "image": "p"}, {"name": "main", "image": "i", "resources": resources}]
     claims = [{"name": "neurons", "resourceClaimTemplateName": "us-1-node-config"}]
-    template = {"spec": {"containers": containers, "resourceClaims": claims if "claims" in part else []}}
+    template = {"spec": {"containers": containers, "resourceClaims": claims if "claims" in resources else []}}
     job = {
         "apiVersion": "kubeflow.org/v1",
         "kind": "PyTorchJob",
@@ -83,27 +89,27 @@ def test_of_other_kinds_the_container_with_the_devices_is_the_one(part: Any) -> 
         "spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 1, "template": template}}},
     }
     spec = get(outcome(table, job).after, ("spec", "pytorchReplicaSpecs", "Worker", "template", "spec"))
-    assert [each.get("tty") for each in spec["containers"]] == [None, True]
+    assert [container.get("tty") for container in spec["containers"]] == [None, True]
 
 
 @pytest.mark.parametrize("home", ["/root", "/home/mpiuser", ""])
-def test_both_paths_are_one_volume_in_the_init_container_and_in_the_launchers_own(home: str) -> None:
+def test_init_container_and_launcher_mount_the_volume_at_both_paths(home: str) -> None:
     job = put(mpijob(4), ("spec", "sshAuthMountPath"), f"{home}/.ssh")
     result = outcome(TABLE, job)
     pod = put(
         LAUNCHER_POD, ("metadata", "annotations"), get(result.after, (*LAUNCHER, "metadata", "annotations"))
     )
     main = outcome(TABLE, pod).after["spec"]["containers"][1]
-    for container in (inits(result)[1], main):
+    for container in (init_containers(result)[1], main):
         mounts = [
-            each["mountPath"] for each in container["volumeMounts"] if each["name"] == "ultraserver-init"
+            mount["mountPath"] for mount in container["volumeMounts"] if mount["name"] == "ultraserver-init"
         ]
         assert mounts == [f"{home or '/root'}/ultraserver_init", "/ultraserver_init"]
 
 
 @pytest.mark.parametrize("path", ["/root/ultraserver_init", "/ultraserver_init"])
-def test_awss_yaml_of_both_dates_is_unchanged(path: str) -> None:
-    own = [
+def test_awss_yaml_is_unchanged_with_either_path_of_the_host_file(path: str) -> None:
+    mpi_mounts = [
         {"mountPath": "/etc/mpi", "name": "mpi-job-config"},
         {"mountPath": "/root/.ssh", "name": "ssh-auth"},
     ]
@@ -111,40 +117,40 @@ def test_awss_yaml_of_both_dates_is_unchanged(path: str) -> None:
         "name": "wait-hostfilename",
         "image": "i",
         "command": ["bash", "-cx", "true"],
-        "volumeMounts": own,
+        "volumeMounts": mpi_mounts,
     }
     init = {"name": "ultraserver-init-container", "image": "j"}
-    init["volumeMounts"] = [*own, {"mountPath": path, "name": "ultraserver-init"}]
+    init["volumeMounts"] = [*mpi_mounts, {"mountPath": path, "name": "ultraserver-init"}]
     spec = {"initContainers": [wait, init], "volumes": [{"name": "ultraserver-init", "emptyDir": {}}]}
-    found = outcome(TABLE, mpijob(4, launcher_spec=spec))
-    assert {key: get(found.after, (*LAUNCHER, "spec", key)) for key in spec} == spec
-    assert [text[: len("kept your value: ")] for text in found.warnings] == ["kept your value: "] * 2
-    annotations = get(found.after, (*LAUNCHER, "metadata", "annotations"))
+    result = outcome(TABLE, mpijob(4, launcher_spec=spec))
+    assert {key: get(result.after, (*LAUNCHER, "spec", key)) for key in spec} == spec
+    assert [text[: len("kept your value: ")] for text in result.warnings] == ["kept your value: "] * 2
+    annotations = get(result.after, (*LAUNCHER, "metadata", "annotations"))
     pod = outcome(TABLE, put(LAUNCHER_POD, ("metadata", "annotations"), annotations)).after
     main = pod["spec"]["containers"][1]
     assert main["env"] == MAIN["env"]
-    mounts = [each["mountPath"] for each in main["volumeMounts"] if each["name"] == "ultraserver-init"]
+    mounts = [mount["mountPath"] for mount in main["volumeMounts"] if mount["name"] == "ultraserver-init"]
     assert mounts == ["/root/ultraserver_init", "/ultraserver_init"]
 
 
-def launched(**container: Any) -> Outcome:
+def outcome_with_launcher(**container: Any) -> Outcome:
     return outcome(TABLE, mpijob(2, launcher_spec={"containers": [{"name": "l", "image": "i", **container}]}))
 
 
 @pytest.mark.parametrize("policy", ["Always", "Never", None])
-def test_the_pull_policy_is_the_launchers(policy: str | None) -> None:
-    result = launched(**({"imagePullPolicy": policy} if policy else {}))
-    assert [each.get("imagePullPolicy") for each in inits(result)] == [policy, policy]
+def test_init_containers_get_the_pull_policy_of_the_launchers_container(policy: str | None) -> None:
+    result = outcome_with_launcher(**({"imagePullPolicy": policy} if policy else {}))
+    assert [container.get("imagePullPolicy") for container in init_containers(result)] == [policy, policy]
 
 
 RSH, INTEL = "OMPI_MCA_plm_rsh_args", "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS"
 
 
-def args(text: str) -> dict[str, str]:
+def rsh_args(text: str) -> dict[str, str]:
     return {RSH: text}
 
 
-PORT, P = args("-p 2222"), {"name": "P", "value": "7"}
+PORT, VARIABLE_P = rsh_args("-p 2222"), {"name": "P", "value": "7"}
 
 
 @pytest.mark.parametrize(
@@ -153,7 +159,7 @@ PORT, P = args("-p 2222"), {"name": "P", "value": "7"}
         ({"args": ["-mca", "plm_rsh_args", "-p 2222", "hostname"]}, PORT),
         ({"args": ["--mca", "plm_rsh_args", "-p 2222"]}, PORT),
         ({"args": ["--prtemca", "plm_ssh_args", "-p 2222"]}, PORT),
-        ({"args": ["--mca", "plm_rsh_args", "-F /etc/ssh_config"]}, args("-F /etc/ssh_config")),
+        ({"args": ["--mca", "plm_rsh_args", "-F /etc/ssh_config"]}, rsh_args("-F /etc/ssh_config")),
         ({"command": ["sh", "-c", 'mpirun --mca plm_rsh_args "-p 2222" \\\n hostname']}, PORT),
         ({"command": ["bash", "-c", "export OMPI_MCA_plm_rsh_args='-p 2222'\nmpirun hostname"]}, PORT),
         ({"args": ["-c", 'mpirun --mca plm_rsh_args "-p 2222" x > /dev/null && ssh y']}, PORT),
@@ -161,29 +167,32 @@ PORT, P = args("-p 2222"), {"name": "P", "value": "7"}
         ({"command": ["mpirun", "--bootstrap-exec-args=-p 7"]}, {INTEL: "-p 7"}),
         ({"env": [{"name": INTEL, "value": "-p 7"}]}, {INTEL: "-p 7"}),
         ({"env": [{"name": RSH, "value": "-p 1"}], "args": ["-mca", "plm_rsh_args", "-p 2222"]}, PORT),
-        ({"env": [P], "args": ["-mca", "plm_rsh_args", "-p $(P)"]}, {"P": "7", **args("-p $(P)")}),
+        (
+            {"env": [VARIABLE_P], "args": ["-mca", "plm_rsh_args", "-p $(P)"]},
+            {"P": "7", **rsh_args("-p $(P)")},
+        ),
     ],
 )  # fmt: skip
-def test_the_init_containers_have_the_options_of_mpirun(container: Any, expected: dict[str, str]) -> None:
-    result = launched(**container)
-    for each in inits(result):
-        variables = {one["name"]: one.get("value") for one in each["env"]}
+def test_init_containers_get_the_ssh_options_of_mpirun(container: Any, expected: dict[str, str]) -> None:
+    result = outcome_with_launcher(**container)
+    for init_container in init_containers(result):
+        variables = {variable["name"]: variable.get("value") for variable in init_container["env"]}
         assert {**variables, **expected} == variables
     assert not result.warnings
 
 
-def test_they_have_other_sources_of_variables_and_a_mounted_configuration() -> None:
+def test_init_containers_get_env_from_and_the_mounted_ssh_configuration() -> None:
     source = [{"configMapRef": {"name": "mpi"}}]
     mounts = [
         {"mountPath": "/root/.ssh/config", "name": "ssh", "subPath": "config"},
         {"mountPath": "/etc/mpi", "name": "mine"},
     ]
-    for each in inits(launched(envFrom=source, volumeMounts=mounts)):
-        assert each["envFrom"] == source
-        assert mounts[0] in each["volumeMounts"]
-        paths = [one["mountPath"] for one in each["volumeMounts"]]
+    for container in init_containers(outcome_with_launcher(envFrom=source, volumeMounts=mounts)):
+        assert container["envFrom"] == source
+        assert mounts[0] in container["volumeMounts"]
+        paths = [mount["mountPath"] for mount in container["volumeMounts"]]
         assert len({*paths}) == len(paths)
-        assert {"mountPath": "/etc/mpi", "name": "mpi-job-config"} in each["volumeMounts"]
+        assert {"mountPath": "/etc/mpi", "name": "mpi-job-config"} in container["volumeMounts"]
 
 
 @pytest.mark.parametrize(
@@ -197,8 +206,8 @@ def test_they_have_other_sources_of_variables_and_a_mounted_configuration() -> N
         {"command": ["sh", "-c", "service ssh start; mpirun hostname"]},
     ],
 )
-def test_a_launcher_without_ssh_settings_adds_nothing(container: Any) -> None:
-    assert inits(launched(**container)) == inits(launched())
+def test_init_containers_get_nothing_from_a_launcher_without_ssh_settings(container: Any) -> None:
+    assert init_containers(outcome_with_launcher(**container)) == init_containers(outcome_with_launcher())
 
 
 @pytest.mark.parametrize(
@@ -210,18 +219,20 @@ def test_a_launcher_without_ssh_settings_adds_nothing(container: Any) -> None:
         "mpirun --mca plm_rsh_args -p2222 hostname" + " " * LONGEST_COMMAND,
     ],
 )
-def test_what_cannot_be_read_of_a_command_is_a_warning(text: str) -> None:
-    (warning,) = launched(command=["sh", "-c", text]).warnings
+def test_a_command_whose_ssh_settings_cannot_be_read_is_a_warning(text: str) -> None:
+    (warning,) = outcome_with_launcher(command=["sh", "-c", text]).warnings
     assert warning.startswith("the init containers may fail to reach the workers")
 
 
-def test_a_wait_container_comes_before_what_is_there_and_an_update_keeps_the_order() -> None:
-    theirs = [{"name": name, "image": "i"} for name in ("first", "ultraserver-init-container", "last")]
-    result = inits(outcome(TABLE, mpijob(4, launcher_spec={"initContainers": theirs})))
-    names = [each["name"] for each in result]
+def test_the_wait_container_comes_before_an_existing_init_container_and_updates_keep_the_order() -> None:
+    containers = [{"name": name, "image": "i"} for name in ("first", "ultraserver-init-container", "last")]
+    result = init_containers(outcome(TABLE, mpijob(4, launcher_spec={"initContainers": containers})))
+    names = [container["name"] for container in result]
     assert names == ["first", "wait-hostfilename", "ultraserver-init-container", "last"]
-    job = put(mpijob(4, launcher_spec={"initContainers": theirs}), ("spec", "runPolicy"), {"suspend": True})
+    job = put(
+        mpijob(4, launcher_spec={"initContainers": containers}), ("spec", "runPolicy"), {"suspend": True}
+    )
     stored = outcome(TABLE, job).after
-    updated = update(TABLE, requested(job), stored)
+    updated = update(TABLE, request_for(job), stored)
     assert isinstance(updated, Outcome)
-    assert [each["name"] for each in inits(updated)] == names
+    assert [container["name"] for container in init_containers(updated)] == names

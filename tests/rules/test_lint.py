@@ -1,25 +1,33 @@
-"""What loading refuses although the schema takes it: rows that contradict each other, or Kubernetes."""
+"""Tests that loading refuses tables whose rows contradict each other, or would fail in Kubernetes."""
 
 import pytest
 
 from common.tablefiles import packaged_texts
 from testbed.mpijob import mpijob
 from tests.helpers import load_text
-from tests.rules.tables import EXTENDS, RULE, SOURCE, Expected, extended, outcome, problems, same_problems
+from tests.rules.tables import (
+    EXTENDS,
+    RULE,
+    SOURCE,
+    Expected,
+    assert_problems,
+    extend_table,
+    outcome,
+    problems,
+)
 from webhook.rules import messages
 from webhook.rules.lint import PLACEHOLDERS_OF_SHAPES, notes_on
 from webhook.rules.problems import TableError
 
-LAUNCHER = RULE.replace("worker", "launcher")
-FOUR = "        nodeConfig: 4\n"
+NODE_CONFIG_4 = "        nodeConfig: 4\n"
 SHAPE = "families:\n  - name: trn2u\n    shapes:\n      - name: s\n"
 POD_AFFINITY = (
     "    add:\n      spec:\n        affinity:\n          podAffinity:\n"
     "            requiredDuringSchedulingIgnoredDuringExecution:\n"
 )
-TERMS = "rules[0].add.spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0]"
+TERM_PATH = "rules[0].add.spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0]"
 
-NUMBERED = """\
+WORKLOAD = """\
 workloads:
   - name: numbered
     kinds: [example.com/v1/Numbered]
@@ -27,7 +35,7 @@ workloads:
     fields: {size: {path: /spec/size, default: 1Gi}}
 """
 
-DOMAIN = """\
+FAMILY_TO_SHAPES = """\
 families:
   - name: others
     instanceTypes: [chip.8x]
@@ -47,11 +55,11 @@ LINT: dict[str, tuple[str, Expected]] = {
             )
         ],
     ),
-    "an unknown placeholder of a shape": (
+    "an unknown placeholder in a shape": (
         "families:\n  - name: trn2u\n    shapes: [{name: unpaired, warn: $(field.home)}]\n",
         [(6, "families[0].shapes[0].warn", "unknown placeholder $(field.home); the known ones are family.")],
     ),
-    "a placeholder of a shape that not every job has": (
+    "a placeholder in a shape that not every job has": (
         "families:\n  - name: trn2u\n    shapes: [{name: unpaired, warn: $(job.name)}]\n",
         [(6, "families[0].shapes[0].warn", "unknown placeholder $(job.name); the known ones are family.")],
     ),
@@ -59,11 +67,11 @@ LINT: dict[str, tuple[str, Expected]] = {
         RULE + "    add:\n      metadata:\n        labels:\n          $(shape.name): a\n",
         [(11, "rules[0].add.metadata.labels[$(shape.name)]", "a key cannot be a placeholder")],
     ),
-    "a value that quotes a value": (
+    "a value with the placeholder of another value": (
         "values:\n  a: $(value.b)\n  b: x\n",
         [(5, "values.a", "a value cannot contain the placeholder of another value, $(value.b)")],
     ),
-    "a label of a namespace that the webhook does not know": (
+    "a namespaceSelector with a label other than the name": (
         RULE.replace("worker", "worker, namespaceSelector: {matchLabels: {team: a}}") + "    warn: w\n",
         [
             (
@@ -78,17 +86,17 @@ LINT: dict[str, tuple[str, Expected]] = {
         + "    warn: w\n",
         [(7, "rules[0].match.labelSelector", "operator NotIn needs values")],
     ),
-    "a number that is in two places": (
-        NUMBERED.replace("devices}", "devices, number: {podName: true, label: a}}"),
+    "a number of a Pod with two sources": (
+        WORKLOAD.replace("devices}", "devices, number: {podName: true, label: a}}"),
         [(7, "workloads[0].groups[0].number", "each summand needs exactly one of label, env and podName")],
     ),
-    "a completion mode that quotes a value": (
-        NUMBERED.replace(
+    "a completion mode with a placeholder": (
+        WORKLOAD.replace(
             "devices}", "devices, number: {label: a, completionMode: {path: /m, default: $(value.m)}}}"
         ),
         [(7, "workloads[0].groups[0].number.completionMode.default", "cannot contain a placeholder")],
     ),
-    "a placeholder that the condition on a template cannot have": (
+    "an unknown placeholder in a condition on the template": (
         RULE.replace("worker", "worker, template: {/spec/a: $(job.peers)}") + "    warn: w\n",
         [
             (
@@ -98,7 +106,7 @@ LINT: dict[str, tuple[str, Expected]] = {
             )
         ],
     ),
-    "labels of units in a message": (
+    "the placeholder of a list in a message": (
         RULE + "    warn: $(units.own)\n",
         [(8, "rules[0].warn", "unknown placeholder $(units.own)")],
     ),
@@ -111,25 +119,25 @@ LINT: dict[str, tuple[str, Expected]] = {
         + "    warn: w\n",
         [(7, "rules[0].match.template", "$(units.own) is a list: it must be the whole value, or all")],
     ),
-    "a list in a part of a text by a value": (
+    "a list and the placeholder of a value in one text": (
         "values: {a: x}\n"
         + RULE.replace("worker", 'worker, template: {/spec/x: "!$(value.a)$(units.own)"}')
         + "    warn: w\n",
         [(8, "rules[0].match.template", "$(units.own) is a list: it must be the whole value, or all")],
     ),
-    "the least of numbers and a default that is none": (
-        NUMBERED.replace("default: 1Gi", "function: least"),
+    "the function least without a default that is a number": (
+        WORKLOAD.replace("default: 1Gi", "function: least"),
         [(8, "workloads[0].fields.size.default", "must be a number, such as 0, not ''")],
     ),
-    "a topology key where a shape has none": (
+    "the placeholder of a topology key that not every shape has": (
         RULE + "    warn: $(shape.topologyKey)\n",
         [(8, "rules[0].warn", "shape single-node has no topologyKey: exclude it by `match.shape`")],
     ),
-    "a claim of a node config that no shape has": (
+    "a claim with a node config that no shape has": (
         "families: [{name: trn2u, claims: {ours: {takes: node, nodeConfig: 3}}}]\n",
         [(4, "families[0].claims.ours.nodeConfig", "no shape has node config 3; the known ones are 1, 2, 4")],
     ),
-    "a claim of any name": (
+    "a claim with an empty name": (
         "families: [{name: trn2u, claims: {'': {takes: node}}}]\n",
         [(4, "families[0].claims[]", "'' matches every claim of a job: name a")],
     ),
@@ -137,14 +145,14 @@ LINT: dict[str, tuple[str, Expected]] = {
         RULE,
         [(5, "rules[0]", "does nothing: add `add`, `warn`, `deny`, `unplaced` or `placer`")],
     ),
-    "two rules of one name": (
+    "two rules with the same name": (
         RULE + "    warn: a\n  - {name: x, reason: q, match: {role: launcher}, warn: b}\n",
         [
             (5, "rules[0].name", "'x' is the name of 2 rows"),
             (9, "rules[1].name", "'x' is the name of 2 rows"),
         ],
     ),
-    "two rules that say the same": (
+    "two rules with the same content": (
         RULE + "    warn: a\n  - {name: other, reason: q, match: {role: worker}, warn: a}\n",
         [(9, "rules[1]", "is the same as rule 'x': remove one of the two")],
     ),
@@ -155,19 +163,19 @@ LINT: dict[str, tuple[str, Expected]] = {
         ),
         [(10, "rules[0].match.workload", "unknown workload 'gang'; the known ones are ")],
     ),
-    "a field that the workload does not have": (
+    "a condition on a field that the workload does not have": (
         (
             "rules:\n  - name: x\n    reason: r\n    match:\n      role: worker\n      workload: mpijob\n"
             "      fields: {nope: a}\n    warn: w\n"
         ),
         [(10, "rules[0].match.fields.nope", "no workload of the rule (mpijob) has a field 'nope'")],
     ),
-    "a field with a default that quotes what is not a value": (
-        NUMBERED.replace("default: 1Gi", "default: $(job.id)"),
+    "a default of a field with a placeholder that is not a value": (
+        WORKLOAD.replace("default: 1Gi", "default: $(job.id)"),
         [(8, "workloads[0].fields.size.default", "unknown placeholder $(job.id); the known ones are value.")],
     ),
-    "a number of a list's elements where the templates are another's": (
-        NUMBERED.replace("devices}", 'devices, number: {podName: true, times: "/jobs[*]/n"}}'),
+    "a factor from a list that the template does not select": (
+        WORKLOAD.replace("devices}", 'devices, number: {podName: true, times: "/jobs[*]/n"}}'),
         [
             (
                 7,
@@ -176,32 +184,32 @@ LINT: dict[str, tuple[str, Expected]] = {
             )
         ],
     ),
-    "labels of a job's peers that quote something else": (
-        NUMBERED + "    peers: {app: $(job.id)}\n",
+    "a label of peers with another placeholder than the job's name": (
+        WORKLOAD + "    peers: {app: $(job.id)}\n",
         [(9, "workloads[0].peers.app", "is '$(job.id)': it must be $(job.name), or have no placeholder")],
     ),
-    "a placer that there is not": (
+    "an unknown placer": (
         "rules:\n  - {name: x, reason: r, warn: w, match: {role: worker, placer: slurm}}\n",
         [(5, "rules[0].match.placer", 'must be scheduler, kueue, gang or whole-job, not "slurm"')],
     ),
-    "who places a job by who places it": (
+    "a rule with `placer` and with a condition on the placer": (
         "rules:\n  - {name: x, reason: r, placer: whole-job, match: {role: worker, placer: kueue}}\n",
         [(5, "rules[0].match.placer", "has no value yet when a rule with `placer` is evaluated")],
     ),
-    "a place of Pods that cannot be read": (
-        NUMBERED + "    place: placer=gate\n",
+    "a workload with an invalid placement annotation": (
+        WORKLOAD + "    place: placer=gate\n",
         [(9, "workloads[0].place", "annotation ultraserver-webhook.io/place cannot be read: ")],
     ),
-    "a selector on a block that no Pod is said to be in": (
+    "affinity to a block without the block label": (
         (
             "rules:\n  - name: x\n    reason: r\n    match: {role: pod, workload: pod}\n"
             + POD_AFFINITY
             + "              - labelSelector: {matchLabels: {ultraserver-webhook.io/block: $(place.block)}}\n"
             "                topologyKey: k\n"
         ),
-        [(13, TERMS, "selects by ultraserver-webhook.io/block: add this label to the Pod, or the Pod")],
+        [(13, TERM_PATH, "selects by ultraserver-webhook.io/block: add this label to the Pod, or the Pod")],
     ),
-    "a role that no workload it matches has": (
+    "a role that the rule's workload does not have": (
         "rules: [{name: x, reason: r, match: {role: pod, workload: mpijob}, warn: w}]\n",
         [(4, "rules[0].match.role", "unreachable: no workload of the rule has a group 'pod'")],
     ),
@@ -215,23 +223,23 @@ LINT: dict[str, tuple[str, Expected]] = {
             )
         ],
     ),
-    "a shape without a node config that refuses nothing": (
+    "a shape with neither nodeConfig nor deny": (
         SHAPE + "        workers: 12\n",
         [(7, "families[0].shapes[0]", "nodeConfig is missing: add it")],
     ),
-    "a shape like none of the table": (
+    "a condition that no shape meets": (
         RULE.replace("worker}", "worker, shape: {together: always}}") + "    warn: w\n",
         [(7, "rules[0].match.shape", "unreachable: no shape of the table has these values")],
     ),
-    "unless one fires that there is not": (
+    "`unless` with an unknown rule": (
         RULE + "    warn: w\n    unless: nope\n",
         [(9, "rules[0].unless", "must name rules that come before this rule, not 'nope'")],
     ),
-    "unless it fires itself": (
+    "`unless` with the rule itself": (
         RULE + "    warn: w\n    unless: x\n",
         [(9, "rules[0].unless", "must name rules that come before this rule, not 'x'")],
     ),
-    "who places the job unless another rule fires": (
+    "a rule with `placer` and `unless`": (
         RULE + "    placer: scheduler\n    unless: native-gang\n",
         [
             (9, "rules[0].unless", "has no effect in a rule with `placer`"),
@@ -241,12 +249,12 @@ LINT: dict[str, tuple[str, Expected]] = {
     "a negative operator in a namespaceSelector": (
         RULE + POD_AFFINITY + "              - topologyKey: k\n                namespaceSelector:\n"
         "                  matchExpressions:\n                    - {key: a, operator: NotIn, values: [b]}\n",
-        [(14, TERMS + ".namespaceSelector", "NotIn here makes kube-scheduler 1.36 match")],
+        [(14, TERM_PATH + ".namespaceSelector", "NotIn here makes kube-scheduler 1.36 match")],
     ),
     "DoesNotExist in a namespaceSelector": (
         RULE + POD_AFFINITY + "              - topologyKey: k\n                namespaceSelector:\n"
         "                  matchExpressions:\n                    - {key: a, operator: DoesNotExist}\n",
-        [(14, TERMS + ".namespaceSelector", "DoesNotExist here makes kube-scheduler 1.36 match")],
+        [(14, TERM_PATH + ".namespaceSelector", "DoesNotExist here makes kube-scheduler 1.36 match")],
     ),
     "several node selector terms": (
         RULE + "    add:\n      spec:\n        affinity:\n          nodeAffinity:\n"
@@ -264,25 +272,37 @@ LINT: dict[str, tuple[str, Expected]] = {
             )
         ],
     ),
-    "selecting by the job label without adding it": (
+    "affinity by the job label without the job label": (
         RULE + POD_AFFINITY + "              - topologyKey: k\n                labelSelector:\n"
         "                  matchLabels: {ultraserver-webhook.io/job: $(job.id)}\n",
-        [(13, TERMS, "selects by ultraserver-webhook.io/job: add job-label to `needs`, or the job's Pods")],
+        [
+            (
+                13,
+                TERM_PATH,
+                "selects by ultraserver-webhook.io/job: add job-label to `needs`, or the job's Pods",
+            )
+        ],
     ),
-    "selecting by the job label in an expression without adding it": (
+    "affinity by an expression on the job label without the job label": (
         RULE + POD_AFFINITY + "              - topologyKey: k\n                labelSelector:\n"
         "                  matchExpressions: [{key: ultraserver-webhook.io/job, operator: Exists}]\n",
-        [(13, TERMS, "selects by ultraserver-webhook.io/job: add job-label to `needs`, or the job's Pods")],
+        [
+            (
+                13,
+                TERM_PATH,
+                "selects by ultraserver-webhook.io/job: add job-label to `needs`, or the job's Pods",
+            )
+        ],
     ),
-    "a job label of another value": (
+    "a job label with another value": (
         RULE + "    add:\n      metadata:\n        labels:\n          ultraserver-webhook.io/job: mine\n",
         [(11, "rules[0].add.metadata.labels[ultraserver-webhook.io/job]", "the value of this label must be")],
     ),
-    "the webhook's own record": (
+    "the annotation of the webhook's record": (
         RULE + "    add:\n      metadata:\n        annotations:\n          ultraserver-webhook.io/added: a\n",
         [(11, "rules[0].add.metadata.annotations[ultraserver-webhook.io/added]", messages.RECORD)],
     ),
-    "a shape that an earlier one always covers": (
+    "a shape that an earlier shape covers": (
         (
             SHAPE + "        workers: multiple of 3\n        nodeConfig: 1\n"
             "      - name: t\n        workers: 9\n        nodeConfig: 1\n"
@@ -295,19 +315,19 @@ LINT: dict[str, tuple[str, Expected]] = {
             )
         ],
     ),
-    "a value that the table does not have": (
+    "the placeholder of an unknown value": (
         RULE + "    warn: $(value.mine)\n",
         [(8, "rules[0].warn", "unknown placeholder $(value.mine); add mine to values")],
     ),
-    "a rule that needs one behind it": (
+    "a rule that needs a later rule": (
         (
             "rules:\n  - {name: x, reason: r, match: {role: worker}, warn: w, needs: later}\n"
             "  - {name: later, reason: r, match: {role: worker}, warn: v}\n"
         ),
         [(5, "rules[0].needs", "must name rules that come before this rule, not 'later'")],
     ),
-    "a size that is not made of whole units": (
-        SHAPE + "        workers: 6\n" + FOUR,
+    "a number of workers that does not fill blocks": (
+        SHAPE + "        workers: 6\n" + NODE_CONFIG_4,
         [
             (
                 8,
@@ -316,8 +336,8 @@ LINT: dict[str, tuple[str, Expected]] = {
             )
         ],
     ),
-    "a size that one unit cannot hold": (
-        SHAPE + "        workers: 8\n" + FOUR + "        together: required\n",
+    "more workers than a unit has nodes": (
+        SHAPE + "        workers: 8\n" + NODE_CONFIG_4 + "        together: required\n",
         [
             (
                 10,
@@ -326,8 +346,8 @@ LINT: dict[str, tuple[str, Expected]] = {
             )
         ],
     ),
-    "a strictness that no rule handles": (
-        SHAPE + "        workers: 12\n" + FOUR + "        apart: preferred\n",
+    "a value of `apart` that no rule matches": (
+        SHAPE + "        workers: 12\n" + NODE_CONFIG_4 + "        apart: preferred\n",
         [
             (
                 10,
@@ -336,15 +356,15 @@ LINT: dict[str, tuple[str, Expected]] = {
             )
         ],
     ),
-    "a required strictness without a unit is reported once, and not at every rule that needs its label": (
+    "`apart` without a unit, reported once and not for each rule that needs the unit's label": (
         SHAPE + "        workers: 16\n        nodeConfig: 8\n        apart: required\n",
         [
             (9, "families[0].shapes[0].nodeConfig", "the init script of rule "),
             (10, "families[0].shapes[0].apart", "apart needs a unit of 8 nodes: add this unit to `units`"),
         ],
     ),
-    "a unit of which too few nodes are usable": (
-        DOMAIN + "{name: one, workers: 8, nodeConfig: 8, together: required}\n",
+    "more workers than a unit has usable nodes": (
+        FAMILY_TO_SHAPES + "{name: one, workers: 8, nodeConfig: 8, together: required}\n",
         [
             (
                 10,
@@ -353,8 +373,8 @@ LINT: dict[str, tuple[str, Expected]] = {
             )
         ],
     ),
-    "workers together of which each works alone": (
-        DOMAIN + "{name: one, workers: 1, nodeConfig: 1, together: required}\n",
+    "`together` for single nodes": (
+        FAMILY_TO_SHAPES + "{name: one, workers: 1, nodeConfig: 1, together: required}\n",
         [
             (
                 10,
@@ -363,7 +383,7 @@ LINT: dict[str, tuple[str, Expected]] = {
             )
         ],
     ),
-    "a node config that fills no unit, and one that the init script does not have": (
+    "a node config that the init script does not have, and workers that do not fill blocks": (
         SHAPE + "        workers: 3\n        nodeConfig: 3\n      - {name: t, workers: 3, nodeConfig: 4}\n",
         [
             (
@@ -378,15 +398,15 @@ LINT: dict[str, tuple[str, Expected]] = {
             ),
         ],
     ),
-    "a family whose first instance type is not a type": (
+    "a family whose first instance type is a glob": (
         "families: [{name: trn2u, instanceTypes: [trn2u.*]}]\n",
         [(4, "families[0].instanceTypes", "the first type must have no * or ?, because jobs that")],
     ),
-    "a unit of which more is counted on than there is": (
+    "more usable nodes than nodes of a unit": (
         "families: [{name: trn2u, units: [{label: rack, nodes: 8, usable: 9}]}]\n",
         [(4, "families[0].units[0].usable", "must be 8 (`nodes`) or less")],
     ),
-    "a family that there is not": (
+    "an unknown family": (
         "rules: [{name: x, reason: r, match: {role: worker, family: trn9}, warn: w}]\n",
         [(4, "rules[0].match.family", "unreachable: no family of the table has such a name; it has trn2u")],
     ),
@@ -394,16 +414,16 @@ LINT: dict[str, tuple[str, Expected]] = {
 
 
 @pytest.mark.parametrize(("text", "expected"), LINT.values(), ids=LINT)
-def test_loading_refuses(text: str, expected: Expected) -> None:
-    same_problems(EXTENDS + text, expected)
+def test_loading_refuses_an_invalid_table(text: str, expected: Expected) -> None:
+    assert_problems(EXTENDS + text, expected)
 
 
-def test_a_rule_that_selects_by_the_job_label_may_need_the_row_that_sets_it() -> None:
-    text, _ = LINT["selecting by the job label without adding it"]
+def test_a_rule_with_affinity_by_the_job_label_loads_if_it_needs_the_job_label() -> None:
+    text, _ = LINT["affinity by the job label without the job label"]
     load_text(EXTENDS + text.replace("    match:", "    needs: job-label\n    match:"), SOURCE)
 
 
-OTHERS = """families:
+GPU_FAMILY = """families:
   - name: others
     instanceTypes: [gpu.4x]
     wholeNode: {nvidia.com/gpu: 4}
@@ -412,23 +432,23 @@ OTHERS = """families:
       - {name: one, workers: 1 to 8, nodeConfig: 1 to 8, together: required}
       - {name: more, workers: multiple of 1, nodeConfig: 4 to 8, together: preferred}
 """
-REFUSING = '      - {name: none, workers: multiple of 1, deny: "$(job.nodes) workers do not fit"}\n'
+DENYING_SHAPE = '      - {name: none, workers: multiple of 1, deny: "$(job.nodes) workers do not fit"}\n'
 
 
 @pytest.mark.parametrize(
     ("text", "notes"),
     [
         (
-            OTHERS.replace(": 4}", ": {atLeast: 4, atMost: 4}}"),
+            GPU_FAMILY.replace(": 4}", ": {atLeast: 4, atMost: 4}}"),
             [("shapes", "jobs with this many workers fit no shape: 9, 11, 13, 17; to deny")],
         ),
         (
-            OTHERS + REFUSING,
+            GPU_FAMILY + DENYING_SHAPE,
             [("wholeNode", messages.no_maximum(4))],
         ),
-        (OTHERS.replace("nvidia.com/gpu", "example.com/chip") + REFUSING, []),
+        (GPU_FAMILY.replace("nvidia.com/gpu", "example.com/chip") + DENYING_SHAPE, []),
         (
-            OTHERS.replace("nvidia.com/gpu", "example.com/chip").replace(
+            GPU_FAMILY.replace("nvidia.com/gpu", "example.com/chip").replace(
                 "{name: more", "{name: single, workers: multiple of 1, nodeConfig: 1}\n      - {name: more"
             ),
             [("shapes", "pins workers to nodes, and a job of shape one in the unit can take these nodes")],
@@ -455,18 +475,18 @@ REFUSING = '      - {name: none, workers: multiple of 1, deny: "$(job.nodes) wor
             RULE.replace("worker}", "worker, workers: 3}") + '    deny: "$(job.nodes) workers: use 2 or 4"\n',
             [],
         ),
-        (NUMBERED, [("groups", messages.NO_NUMBER)]),
-        (NUMBERED.replace("devices}", "devices, number: {podName: true}}"), []),
+        (WORKLOAD, [("groups", messages.NO_NUMBER)]),
+        (WORKLOAD.replace("devices}", "devices, number: {podName: true}}"), []),
         ("", []),
     ],
 )
-def test_what_is_valid_and_probably_not_meant_is_noted(text: str, notes: list[tuple[str, str]]) -> None:
-    doubts = [(path, message) for path, message in notes_on(load_text(EXTENDS + text, SOURCE))]
-    assert [path[2] for path, _ in doubts] == [key for key, _ in notes]
-    assert all(message.startswith(start) for (_, message), (_, start) in zip(doubts, notes, strict=True))
+def test_lint_notes_a_valid_row_that_is_probably_a_mistake(text: str, notes: list[tuple[str, str]]) -> None:
+    result = [(path, message) for path, message in notes_on(load_text(EXTENDS + text, SOURCE))]
+    assert [path[2] for path, _ in result] == [key for key, _ in notes]
+    assert all(message.startswith(start) for (_, message), (_, start) in zip(result, notes, strict=True))
 
 
-def test_everything_is_reported_at_once_in_the_order_of_the_file() -> None:
+def test_all_problems_are_reported_at_once_in_the_order_of_the_file() -> None:
     text = "\n".join(
         ["rules:", "  - {name: x, reason: r, match: {role: worker}}"]
         + [f"  - {{name: r{i}, reason: r, match: {{role: worker}}, warn: $(no.{i})}}" for i in range(3)]
@@ -484,9 +504,9 @@ def test_everything_is_reported_at_once_in_the_order_of_the_file() -> None:
     ]
 
 
-def test_a_packaged_row_that_a_new_one_breaks_is_reported_with_its_own_file_and_line() -> None:
-    covering = SHAPE + "        workers: multiple of 2\n        nodeConfig: 2\n"
-    rows = problems(EXTENDS + covering)
+def test_a_packaged_row_that_a_new_row_hides_is_reported_with_the_packaged_file_and_line() -> None:
+    shape = SHAPE + "        workers: multiple of 2\n        nodeConfig: 2\n"
+    rows = problems(EXTENDS + shape)
     assert [(source, path, message.split(":")[0]) for source, _, path, message in rows] == [
         ("packaged families", "families[0].shapes[1].workers", "unreachable"),
         ("packaged families", "families[0].shapes[4].workers", "unreachable"),
@@ -497,12 +517,12 @@ def test_a_packaged_row_that_a_new_one_breaks_is_reported_with_its_own_file_and_
     ]
 
 
-def test_a_changed_row_is_reported_where_the_change_is() -> None:
-    """A change may be the cause of a problem in a key that only the packaged row has."""
+def test_a_problem_of_a_changed_row_is_reported_at_the_change() -> None:
+    """A change can cause a problem in a key that only the packaged row has."""
     text = "rules:\n  - name: apart-across-namespaces\n    match: {role: worker}\n"
     ((source, line, path, _),) = problems(EXTENDS + text)
     assert (source, line, path.endswith("topologyKey")) == (SOURCE, 5, True)
-    same_problems(
+    assert_problems(
         EXTENDS + "families:\n  - name: trn2u\n    shapes:\n      - {name: two-node, workers: 6}\n",
         [(7, "families[0].shapes[0].together", "a unit of 2 nodes cannot hold 6 workers: write preferred")],
     )
@@ -510,7 +530,7 @@ def test_a_changed_row_is_reported_where_the_change_is() -> None:
     assert (SOURCE, 6, "rules[0].match.workload") in [row[:3] for row in problems(EXTENDS + text)]
 
 
-def test_a_problem_reads_as_file_line_pointer_message() -> None:
+def test_the_text_of_a_problem_is_file_line_path_and_message() -> None:
     with pytest.raises(TableError) as refused:
         load_text(EXTENDS + RULE, SOURCE)
     assert (
@@ -526,7 +546,7 @@ def _packaged_line(source: str, number: int) -> str:
 
 @pytest.mark.parametrize("placeholder", sorted(PLACEHOLDERS_OF_SHAPES))
 def test_every_job_has_a_value_for_each_placeholder_of_a_shape(placeholder: str) -> None:
-    """Protects reviews: a message without a value would raise an error for each job of the shape."""
+    """Protects reviews: a placeholder without a value would raise an error for each job of the shape."""
     row = f"{{name: four-node, warn: 'x $({placeholder})'}}"
-    result = outcome(extended(f"families: [{{name: trn2u, shapes: [{row}]}}]\n"), mpijob())
+    result = outcome(extend_table(f"families: [{{name: trn2u, shapes: [{row}]}}]\n"), mpijob())
     assert any(warning.startswith("x ") for warning in result.warnings)

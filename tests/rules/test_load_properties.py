@@ -1,4 +1,4 @@
-"""Any text of a table is loaded, or refused with its problems."""
+"""Property tests that any text of a rule table is loaded, or refused with a list of problems."""
 
 import json
 from pathlib import Path
@@ -9,11 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers import examples, load_text
-from tests.rules.tables import EXTENDS, PUBLISHED, SOURCE, WHOLE, agree, parsed
+from tests.rules.tables import (
+    EXTENDS,
+    PUBLISHED_VALIDATOR,
+    SOURCE,
+    STANDALONE,
+    assert_schema_agrees,
+    parse_yaml,
+)
 from webhook.rules.problems import Problem, TableError
 from webhook.rules.schema import published_schema, violations
 
-SMALL, SMALL_LINES = parsed(WHOLE), WHOLE.splitlines(keepends=True)
+SMALL, SMALL_LINES = parse_yaml(STANDALONE), STANDALONE.splitlines(keepends=True)
 
 MAXIMAL = """
 mode: off
@@ -83,7 +90,7 @@ rules:
       annotations: {f: [a]}
       namespace: a*
 """
-"""Every key that there is."""
+"""A table with every key."""
 
 ROWS = {
     "Candidates",
@@ -140,32 +147,34 @@ def _loads_or_refuses(text: str | bytes) -> None:
         assert not any("\n" in str(problem) for problem in problems)
 
 
-def _places(node: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
-    inner: list[tuple[str | int, Any]] = []
+def _paths(node: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    children: list[tuple[str | int, Any]] = []
     if isinstance(node, dict):
-        inner = list(node.items())
+        children = list(node.items())
     elif isinstance(node, list):
-        inner = list(enumerate(node))
-    return [path, *(place for key, value in inner for place in _places(value, (*path, key)))]
+        children = list(enumerate(node))
+    return [path, *(inner for key, value in children for inner in _paths(value, (*path, key)))]
 
 
-def _placed(node: Any, path: tuple[str | int, ...], value: Any) -> Any:
+def _replace_at(node: Any, path: tuple[str | int, ...], value: Any) -> Any:
     if not path:
         return value
     if isinstance(node, list):
-        return [_placed(item, path[1:], value) if i == path[0] else item for i, item in enumerate(node)]
-    return {key: _placed(item, path[1:], value) if key == path[0] else item for key, item in node.items()}
+        return [_replace_at(item, path[1:], value) if i == path[0] else item for i, item in enumerate(node)]
+    return {key: _replace_at(item, path[1:], value) if key == path[0] else item for key, item in node.items()}
 
 
 @given(VALUES)
-def test_an_arbitrary_value_as_a_table(value: Any) -> None:
+def test_an_arbitrary_value_is_loaded_or_refused(value: Any) -> None:
     _loads_or_refuses(json.dumps(value))
 
 
 @examples(60)
-@given(st.sampled_from(_places(SMALL)), VALUES)
-def test_a_small_table_with_anything_anywhere(place: tuple[str | int, ...], value: Any) -> None:
-    _loads_or_refuses(json.dumps(_placed(SMALL, place, value)))
+@given(st.sampled_from(_paths(SMALL)), VALUES)
+def test_a_table_with_an_arbitrary_value_at_any_path_is_loaded_or_refused(
+    path: tuple[str | int, ...], value: Any
+) -> None:
+    _loads_or_refuses(json.dumps(_replace_at(SMALL, path, value)))
 
 
 @examples(40)
@@ -186,12 +195,12 @@ def test_a_small_table_with_anything_anywhere(place: tuple[str | int, ...], valu
         max_size=3,
     )
 )
-def test_anything_laid_over_the_packaged_table(over: dict[str, Any]) -> None:
+def test_the_packaged_table_with_arbitrary_sections_is_loaded_or_refused(sections: dict[str, Any]) -> None:
     head = {"apiVersion": "ultraserver-webhook.io/v1alpha2", "kind": "RuleTable", "extends": "default"}
-    _loads_or_refuses(json.dumps({**head, **over}))
+    _loads_or_refuses(json.dumps({**head, **sections}))
 
 
-TAKEN = [
+ACCEPTED = [
     MAXIMAL,
     "workloads: []\nfamilies: []\n",
     "candidates: {otherLabels: [a]}\n",
@@ -215,62 +224,62 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("text", TAKEN)
-def test_what_may_be_written_is_published_and_taken(text: str) -> None:
-    assert list(violations(parsed(EXTENDS + text))) == []
-    PUBLISHED.validate(parsed(EXTENDS + text))
+@pytest.mark.parametrize("text", ACCEPTED)
+def test_loading_and_the_published_schema_accept_a_valid_table(text: str) -> None:
+    assert list(violations(parse_yaml(EXTENDS + text))) == []
+    PUBLISHED_VALIDATOR.validate(parse_yaml(EXTENDS + text))
 
 
 @pytest.mark.parametrize("section", ["workloads", "families"])
-def test_a_whole_table_has_workloads_and_families(section: str) -> None:
+def test_a_table_without_extends_needs_workloads_and_families(section: str) -> None:
     raw = {**SMALL, section: []}
     assert [path for path, _ in violations(raw)] == [(section,)]
-    assert not PUBLISHED.is_valid(raw)
+    assert not PUBLISHED_VALIDATOR.is_valid(raw)
 
 
 @pytest.mark.parametrize("text", REFUSED)
-def test_what_may_not_be_written_is_neither_published_nor_taken(text: str) -> None:
-    assert list(violations(parsed(EXTENDS + text))) != []
-    assert not PUBLISHED.is_valid(parsed(EXTENDS + text))
+def test_loading_and_the_published_schema_refuse_an_invalid_table(text: str) -> None:
+    assert list(violations(parse_yaml(EXTENDS + text))) != []
+    assert not PUBLISHED_VALIDATOR.is_valid(parse_yaml(EXTENDS + text))
 
 
-LARGE = parsed(EXTENDS + MAXIMAL)
-CHANGES = [(table, place) for table in (SMALL, LARGE) for place in _places(table)]
+LARGE = parse_yaml(EXTENDS + MAXIMAL)
+CHANGES = [(table, path) for table in (SMALL, LARGE) for path in _paths(table)]
 
 
 @examples(100)
 @given(st.sampled_from(CHANGES), VALUES)
-def test_the_published_schema_and_loading_agree_with_anything_anywhere(
+def test_loading_and_the_published_schema_agree_about_an_arbitrary_value_at_any_path(
     change: tuple[dict[str, Any], tuple[str | int, ...]], value: Any
 ) -> None:
-    table, place = change
-    agree(_placed(table, place, value))
+    table, path = change
+    assert_schema_agrees(_replace_at(table, path, value))
 
 
-def test_every_key_is_published_with_what_it_means_and_documented() -> None:
+def test_every_key_has_a_description_in_the_schema_and_is_in_the_reference() -> None:
     rows = [published_schema(), *(row for name, row in published_schema()["$defs"].items() if name in ROWS)]
     keys = [(row["description"], name, key) for row in rows for name, key in row["properties"].items()]
     assert len(rows) == 1 + len(ROWS)
     assert [(row, name) for row, name, key in keys if len(key.get("description", "")) < 5] == [
         (published_schema()["description"], "kind")
     ]
-    documented = (Path(__file__).parents[2] / "docs" / "reference.md").read_text(encoding="utf-8")
-    names = [name for _, name, _ in keys if f"`{name}`" not in documented]
-    assert set(names) <= {"kind"}
+    reference = (Path(__file__).parents[2] / "docs" / "reference.md").read_text(encoding="utf-8")
+    missing = [name for _, name, _ in keys if f"`{name}`" not in reference]
+    assert set(missing) <= {"kind"}
 
 
-SLIPS = st.sampled_from(["", " ", "\t", "- ", "x: ", "? ", "&a "])
+TYPOS = st.sampled_from(["", " ", "\t", "- ", "x: ", "? ", "&a "])
 
 
 @examples(60)
-@given(st.integers(0, len(SMALL_LINES) - 1), st.integers(0, 20), SLIPS)
-def test_a_small_table_with_a_slip_of_the_keyboard(line: int, column: int, slip: str) -> None:
+@given(st.integers(0, len(SMALL_LINES) - 1), st.integers(0, 20), TYPOS)
+def test_a_table_with_a_typo_is_loaded_or_refused(line: int, column: int, typo: str) -> None:
     lines, text = [*SMALL_LINES], SMALL_LINES[line]
-    lines[line] = text[:column] + slip + text[column + (not slip) :]
+    lines[line] = text[:column] + typo + text[column + (not typo) :]
     _loads_or_refuses("".join(lines))
 
 
 @examples(60)
 @given(st.binary(max_size=60))
-def test_arbitrary_bytes_behind_a_good_beginning(tail: bytes) -> None:
+def test_arbitrary_bytes_behind_the_head_of_a_table_are_loaded_or_refused(tail: bytes) -> None:
     _loads_or_refuses(EXTENDS.encode() + tail)

@@ -1,4 +1,4 @@
-"""What an outcome says to people, word for word: which field, what is there, what is wanted, the way out."""
+"""Tests of the exact reasons, warnings and denials of outcomes, and of the reasons of skipped rules."""
 
 from typing import Any
 
@@ -6,40 +6,40 @@ import pytest
 
 from contract import keys
 from testbed.mpijob import WORKER, mpijob
-from tests.rules.tables import extended, outcome, unrecorded
+from tests.rules.tables import extend_table, outcome, remove_records
 from webhook.engine.outcome import Outcome, RuleState, Verdict
 from webhook.objects.tree import get, put
 from webhook.rules.load import load_default
 
-WITHOUT = f"the workers request no {keys.NEURON}"
+NO_REQUEST = f"the workers request no {keys.NEURON}"
 LIMITS = "containers[0].resources.limits"
-AT = "spec.mpiReplicaSpecs.Worker.template"
+TEMPLATE_PATH = "spec.mpiReplicaSpecs.Worker.template"
 LABEL = "node.kubernetes.io/instance-type"
 GPU = "nvidia.com/gpu"
-OPTING = 'use "true" to opt in, "false" to opt out, or remove it'
+INJECT_REMEDY = 'use "true" to opt in, "false" to opt out, or remove it'
 REPLICAS = ("spec", "mpiReplicaSpecs", "Worker", "replicas")
 RESOURCES = (*WORKER, "spec", "containers", 0, "resources")
-COUNTED = "the number of workers must be a whole number, 0 or more"
+INVALID_COUNT = "the number of workers must be a whole number, 0 or more"
 
 
 def rule(match: str = "role: worker", rest: str = "warn: w") -> str:
     return f"rules:\n  - {{name: x, reason: r, match: {{{match}}}, {rest}}}\n"
 
 
-def adding(fragment: str, more: str = "") -> str:
-    return rule(rest=f"add: {{spec: {{{fragment}}}}}{more}")
+def adding_rule(fragment: str, keys_of_rule: str = "") -> str:
+    return rule(rest=f"add: {{spec: {{{fragment}}}}}{keys_of_rule}")
 
 
-def test_rows_for_other_kinds_or_roles_are_not_looked_at() -> None:
-    others = "".join(
+def test_an_outcome_has_no_rules_for_other_kinds_or_roles() -> None:
+    rules = "".join(
         f"  - {{name: r{number}, reason: r, match: {{{match}}}, warn: w}}\n"
         for number, match in enumerate(["workload: jobset, role: worker", "role: pod", "role: leader"])
     )
-    result = outcome(extended("rules:\n" + others), mpijob())
-    assert result.rules == outcome(extended(""), mpijob()).rules
+    result = outcome(extend_table("rules:\n" + rules), mpijob())
+    assert result.rules == outcome(extend_table(""), mpijob()).rules
 
 
-def why(result: Outcome, name: str = "x") -> tuple[RuleState, str]:
+def state_and_reason(result: Outcome, name: str = "x") -> tuple[RuleState, str]:
     (row,) = [row for row in result.rules if row.name == name]
     return row.state, row.why
 
@@ -64,11 +64,14 @@ def why(result: Outcome, name: str = "x") -> tuple[RuleState, str]:
             {"apiVersion": "batch/v1", "kind": "Job", "spec": {"parallelism": 0, "template": {}}},
             "the job has no workers: spec.parallelism is missing or 0",
         ),
-        ("", mpijob(resource=GPU), WITHOUT),
+        ("", mpijob(resource=GPU), NO_REQUEST),
         (
             "",
             put(mpijob(), RESOURCES, {"limits": {keys.NEURON: "sixteen"}}),
-            f'{WITHOUT}: {AT}.spec.{LIMITS}[{keys.NEURON}] is "sixteen"; write a number, such as 16',
+            (
+                f"{NO_REQUEST}: {TEMPLATE_PATH}.spec.{LIMITS}[{keys.NEURON}] "
+                'is "sixteen"; write a number, such as 16'
+            ),
         ),
         (
             "",
@@ -78,21 +81,24 @@ def why(result: Outcome, name: str = "x") -> tuple[RuleState, str]:
     ],
 )
 def test_the_reason_of_an_outcome(table: str, obj: dict[str, Any], reason: str) -> None:
-    result = outcome(extended(table), obj)
-    assert (result.reason, result.revision) == (reason, extended(table).revision)
+    result = outcome(extend_table(table), obj)
+    assert (result.reason, result.revision) == (reason, extend_table(table).revision)
 
 
 def test_a_job_without_workers_is_reported_with_the_path_of_the_template() -> None:
     job = mpijob()
     del job["spec"]["mpiReplicaSpecs"]["Worker"]
-    assert outcome(extended(""), job).reason == f"the job has no worker template: there is none at {AT}"
+    assert (
+        outcome(extend_table(""), job).reason
+        == f"the job has no worker template: there is none at {TEMPLATE_PATH}"
+    )
 
 
 @pytest.mark.parametrize("job", [mpijob(-1), mpijob(annotations={keys.INJECT: "yes"}), mpijob()])
 def test_a_table_in_shadow_changes_nothing_and_reports_what_it_would_do(
     job: dict[str, Any],
 ) -> None:
-    enforced, reported = (outcome(extended(text), job) for text in ("", "mode: shadow\n"))
+    enforced, reported = (outcome(extend_table(text), job) for text in ("", "mode: shadow\n"))
     assert reported.reason == f"the whole rule table only reports; {enforced.reason}"
     assert (reported.after, reported.operations, reported.warnings, reported.denials) == (job, (), (), ())
     assert (reported.fired(RuleState.SHADOWED), reported.fired()) == (enforced.fired(), ())
@@ -104,47 +110,57 @@ def test_a_table_in_shadow_changes_nothing_and_reports_what_it_would_do(
 @pytest.mark.parametrize(
     ("job", "denial"),
     [
-        (mpijob(annotations={keys.INJECT: "yes"}), f'{OPTING}: metadata.annotations[{keys.INJECT}] is "yes"'),
+        (
+            mpijob(annotations={keys.INJECT: "yes"}),
+            f'{INJECT_REMEDY}: metadata.annotations[{keys.INJECT}] is "yes"',
+        ),
         (
             mpijob(annotations={keys.INJECT: "x" * 99}),
-            f'{OPTING}: metadata.annotations[{keys.INJECT}] is "{"x" * 58}…',
+            f'{INJECT_REMEDY}: metadata.annotations[{keys.INJECT}] is "{"x" * 58}…',
         ),
         *(
-            (put(mpijob(), REPLICAS, number), f"{COUNTED}: spec.mpiReplicaSpecs.Worker.replicas is {text}")
+            (
+                put(mpijob(), REPLICAS, number),
+                f"{INVALID_COUNT}: spec.mpiReplicaSpecs.Worker.replicas is {text}",
+            )
             for number, text in ((-1, "-1"), (True, "true"), ("4", '"4"'), (4.5, "4.5"))
         ),
-        (mpijob(worker_spec={"nodeSelector": [1]}), f"{AT}.spec.nodeSelector must be a map, not [1]"),
-        (mpijob(worker_spec={"initContainers": {}}), f"{AT}.spec.initContainers must be a list, not {{}}"),
+        (
+            mpijob(worker_spec={"nodeSelector": [1]}),
+            f"{TEMPLATE_PATH}.spec.nodeSelector must be a map, not [1]",
+        ),
+        (
+            mpijob(worker_spec={"initContainers": {}}),
+            f"{TEMPLATE_PATH}.spec.initContainers must be a list, not {{}}",
+        ),
     ],
 )
-def test_a_job_that_makes_no_sense_is_refused_with_the_field_and_its_value(
-    job: dict[str, Any], denial: str
-) -> None:
-    table = extended(adding("initContainers: [{name: i, image: i}]"))
+def test_an_invalid_job_is_denied_with_the_field_and_its_value(job: dict[str, Any], denial: str) -> None:
+    table = extend_table(adding_rule("initContainers: [{name: i, image: i}]"))
     result = outcome(table, job)
     assert (result.revision, result.reason, result.denials) == (table.revision, "invalid job", (denial,))
 
 
-CHANGED = "it takes 4 or a multiple of 4 workers; change the number of workers, or use node config"
-CONFIGURED = f"metadata.annotations[{keys.NODE_CONFIG}]"
+COUNT_REMEDY = "it takes 4 or a multiple of 4 workers; change the number of workers, or use node config"
+CONFIG_PATH = f"metadata.annotations[{keys.NODE_CONFIG}]"
 
 
 @pytest.mark.parametrize(
     ("workers", "config", "denial"),
     [
-        (4, "3", f'the node config must be one of 4, 2, 1: {CONFIGURED} is "3"'),
-        (3, "4", f"3 workers do not fit node config 4 of {CONFIGURED}: {CHANGED} 1"),
-        (2, "4", f"2 workers do not fit node config 4 of {CONFIGURED}: {CHANGED} 2 or 1"),
+        (4, "3", f'the node config must be one of 4, 2, 1: {CONFIG_PATH} is "3"'),
+        (3, "4", f"3 workers do not fit node config 4 of {CONFIG_PATH}: {COUNT_REMEDY} 1"),
+        (2, "4", f"2 workers do not fit node config 4 of {CONFIG_PATH}: {COUNT_REMEDY} 2 or 1"),
     ],
 )
-def test_a_node_config_that_does_not_fit_is_denied_with_those_that_fit(
+def test_a_node_config_that_does_not_fit_is_denied_with_the_node_configs_that_fit(
     workers: int, config: str, denial: str
 ) -> None:
     job = mpijob(workers, annotations={keys.NODE_CONFIG: config})
     assert outcome(load_default(), job).denials == (denial,)
 
 
-def test_a_node_config_in_a_containers_environment_counts_and_is_named() -> None:
+def test_a_node_config_in_a_containers_environment_is_used_and_named() -> None:
     env = [{"name": "OTHER", "value": "1"}, {"name": "NEURON_ULTRASERVER_NODE_CONFIG", "value": "3"}]
     job = mpijob()
     job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["env"] = env
@@ -172,30 +188,33 @@ def test_a_node_config_in_a_containers_environment_counts_and_is_named() -> None
     ],
 )
 def test_a_skipped_rule_names_the_condition_that_failed(match: str, message: str) -> None:
-    result = outcome(extended(rule(match)), mpijob(annotations={"team": "c"}))
-    assert why(result) == (RuleState.SKIPPED, message)
+    result = outcome(extend_table(rule(match)), mpijob(annotations={"team": "c"}))
+    assert state_and_reason(result) == (RuleState.SKIPPED, message)
 
 
 def test_a_skipped_rule_names_its_mode_or_the_rule_that_fired_instead() -> None:
-    off = outcome(extended(rule(rest="warn: w, mode: off, deny: never")), mpijob())
-    assert why(off) == (RuleState.SKIPPED, "switched off")
+    off = outcome(extend_table(rule(rest="warn: w, mode: off, deny: never")), mpijob())
+    assert state_and_reason(off) == (RuleState.SKIPPED, "switched off")
     assert (off.warnings, off.denials) == ((), ())
     first = "rules:\n  - {name: other, reason: r, match: {role: worker}, warn: w}\n"
     second = rule(rest="warn: w, unless: [other]").removeprefix("rules:\n")
-    assert why(outcome(extended(first + second), mpijob())) == (RuleState.SKIPPED, "other fired instead")
+    assert state_and_reason(outcome(extend_table(first + second), mpijob())) == (
+        RuleState.SKIPPED,
+        "other fired instead",
+    )
 
 
-def test_a_rule_that_needs_another_one_is_skipped_if_that_kept_a_value() -> None:
+def test_a_rule_is_skipped_if_a_rule_that_it_needs_kept_a_value_of_the_job() -> None:
     second = "  - {name: other, reason: r, match: {role: worker}, warn: w, needs: [x]}\n"
-    table = extended(adding("schedulerName: ours") + second)
-    theirs = mpijob(worker_spec={"schedulerName": "theirs"})
+    table = extend_table(adding_rule("schedulerName: ours") + second)
+    job = mpijob(worker_spec={"schedulerName": "theirs"})
     text = "x did not fire, or the job kept a value of its own"
-    assert why(outcome(table, theirs), "other") == (RuleState.SKIPPED, text)
-    assert why(outcome(table, mpijob()), "other") == (RuleState.FIRED, "r")
+    assert state_and_reason(outcome(table, job), "other") == (RuleState.SKIPPED, text)
+    assert state_and_reason(outcome(table, mpijob()), "other") == (RuleState.FIRED, "r")
 
 
 @pytest.mark.parametrize(
-    ("more", "stored", "warnings", "denials"),
+    ("keys_of_rule", "stored", "warnings", "denials"),
     [
         ("", "theirs", ['kept your value: {} is "theirs", not "ours"'], []),
         (", onConflict: keep", "theirs", ['kept your value: {} is "theirs", not "ours"'], []),
@@ -205,20 +224,20 @@ def test_a_rule_that_needs_another_one_is_skipped_if_that_kept_a_value() -> None
     ],
 )
 def test_a_conflict_is_reported_with_both_values_and_the_result(
-    more: str, stored: str | None, warnings: list[str], denials: list[str]
+    keys_of_rule: str, stored: str | None, warnings: list[str], denials: list[str]
 ) -> None:
-    table = extended(adding("schedulerName: ours, nodeSelector: {zone: a}", more))
+    table = extend_table(adding_rule("schedulerName: ours, nodeSelector: {zone: a}", keys_of_rule))
     result = outcome(table, mpijob(worker_spec={"schedulerName": "theirs"}))
-    place = f"{AT}.spec.schedulerName"
-    assert list(result.warnings) == [text.format(place) for text in warnings]
-    assert list(result.denials) == [text.format(place) for text in denials]
-    if stored:  # and what else the rule adds is there
+    path = f"{TEMPLATE_PATH}.spec.schedulerName"
+    assert list(result.warnings) == [text.format(path) for text in warnings]
+    assert list(result.denials) == [text.format(path) for text in denials]
+    if stored:  # the rule also adds its other fields
         spec = get(result.after, (*WORKER, "spec"))
         assert (spec["schedulerName"], spec["nodeSelector"]["zone"]) == (stored, "a")
     else:
         assert result.operations == ()
-    alike = outcome(table, mpijob(worker_spec={"schedulerName": "ours"}))
-    assert (alike.warnings, alike.denials) == ((), ())
+    equal = outcome(table, mpijob(worker_spec={"schedulerName": "ours"}))
+    assert (equal.warnings, equal.denials) == ((), ())
 
 
 @pytest.mark.parametrize(
@@ -230,34 +249,41 @@ def test_a_conflict_is_reported_with_both_values_and_the_result(
     ],
 )
 def test_a_warning_about_different_maps_has_their_first_ten_keys(count: int, text: str) -> None:
-    theirs = {"name": "v"} | {f"k{number}": 1 for number in range(count)}
-    job = mpijob(worker_spec={"volumes": [theirs]})
-    result = outcome(extended(adding("volumes: [{name: v, emptyDir: {}}]")), job)
-    assert result.warnings == (f"kept your value: {AT}.spec.volumes[v] differs from the webhook's in {text}",)
+    volume = {"name": "v"} | {f"k{number}": 1 for number in range(count)}
+    job = mpijob(worker_spec={"volumes": [volume]})
+    result = outcome(extend_table(adding_rule("volumes: [{name: v, emptyDir: {}}]")), job)
+    assert result.warnings == (
+        f"kept your value: {TEMPLATE_PATH}.spec.volumes[v] differs from the webhook's in {text}",
+    )
 
 
 def test_a_rule_in_shadow_changes_nothing_and_reports_what_it_would_do() -> None:
     job = mpijob(worker_spec={"schedulerName": "theirs"})
     shadow = ", mode: shadow, warn: careful, deny: never"
-    result = outcome(extended(adding("hostname: h", shadow)), job)
-    assert why(result) == (RuleState.SHADOWED, "r")
+    result = outcome(extend_table(adding_rule("hostname: h", shadow)), job)
+    assert state_and_reason(result) == (RuleState.SHADOWED, "r")
     assert (result.denials, result.warnings, result.verdict) == ((), (), Verdict.ALLOWED)
-    assert unrecorded(result.after) == unrecorded(outcome(load_default(), job).after)
+    assert remove_records(result.after) == remove_records(outcome(load_default(), job).after)
     assert result.enforced
-    assert get(result.enforced.after, (*WORKER, "spec")) is get(job, (*WORKER, "spec"))  # it would be refused
+    # In the mode enforce, the rule would deny the job, and so leave it unchanged.
+    assert get(result.enforced.after, (*WORKER, "spec")) is get(job, (*WORKER, "spec"))
     assert (result.enforced.denials, result.enforced.warnings) == (("never",), ("careful",))
     assert result.shadow
     assert (result.shadow.rules, result.shadow.refusing) == (("x",), ("x",))
-    conflict = outcome(extended(adding("schedulerName: ours", ", mode: shadow, onConflict: deny")), job)
+    conflict = outcome(
+        extend_table(adding_rule("schedulerName: ours", ", mode: shadow, onConflict: deny")), job
+    )
     assert conflict.denials == ()
     assert conflict.shadow
     assert conflict.shadow.refusing == ("x",)
 
 
-def test_a_rule_that_needs_one_in_shadow_is_in_shadow_too() -> None:
-    more = "  - {name: second, reason: s, match: {role: worker}, needs: x, add: {spec: {subdomain: d}}}\n"
-    result = outcome(extended(adding("hostname: h", ", mode: shadow") + more), mpijob())
-    assert [why(result, name) for name in ("x", "second")] == [
+def test_a_rule_that_needs_a_rule_in_shadow_is_in_shadow_too() -> None:
+    keys_of_rule = (
+        "  - {name: second, reason: s, match: {role: worker}, needs: x, add: {spec: {subdomain: d}}}\n"
+    )
+    result = outcome(extend_table(adding_rule("hostname: h", ", mode: shadow") + keys_of_rule), mpijob())
+    assert [state_and_reason(result, name) for name in ("x", "second")] == [
         (RuleState.SHADOWED, "r"),
         (RuleState.SHADOWED, "s"),
     ]
@@ -277,8 +303,8 @@ HOSTILE = "\x1b[2J\x9b1m\u202e\r\n\x7f"
         put(mpijob(), (*WORKER, "metadata", "annotations"), {keys.PLACE: HOSTILE}),
     ],
 )
-def test_no_message_commands_the_terminal_that_it_is_shown_on(job: Any) -> None:
-    table = extended(adding("schedulerName: ours, volumes: [{name: v, emptyDir: {}}]"))
+def test_no_message_contains_control_characters_for_a_terminal(job: Any) -> None:
+    table = extend_table(adding_rule("schedulerName: ours, volumes: [{name: v, emptyDir: {}}]"))
     result = outcome(table, job)
     skipped = [rule.why for rule in result.rules]
     assert all(text.isprintable() for text in (result.reason, *result.warnings, *result.denials, *skipped))

@@ -1,9 +1,9 @@
-"""Modes of rules: a line of YAML switches each off."""
+"""Tests of the modes of rules, and of messages, placeholders and conflicts in rules."""
 
 import pytest
 
 from testbed.mpijob import LAUNCHER, WORKER, mpijob
-from tests.rules.tables import after, extended, outcome
+from tests.rules.tables import extend_table, mutate, outcome
 from webhook.engine.outcome import RuleState
 from webhook.objects.tree import get
 from webhook.rules.load import load_default
@@ -12,28 +12,28 @@ LABEL = "node.kubernetes.io/instance-type"
 
 
 @pytest.mark.parametrize("mode", ["shadow", "off"])
-def test_a_rule_that_does_not_enforce_keeps_no_other_from_firing(mode: str) -> None:
+def test_unless_ignores_a_rule_that_is_off_or_in_shadow(mode: str) -> None:
     first = f"{{name: first, reason: r, match: {{role: worker}}, warn: w, mode: {mode}}}"
     second = "{name: second, reason: r, match: {role: worker}, warn: w, unless: first}"
-    result = outcome(extended(f"rules: [{first}, {second}]"), mpijob())
+    result = outcome(extend_table(f"rules: [{first}, {second}]"), mpijob())
     assert "second" in result.fired()
     assert "first" not in result.fired()
 
 
-def test_the_packaged_selector_can_be_made_to_override_another_selection() -> None:
+def test_a_table_can_make_a_packaged_rule_override_a_value_of_the_job() -> None:
     job = mpijob(
         worker_spec={"affinity": {"nodeAffinity": None}, "nodeSelector": {LABEL: "ml.trn2u.48xlarge"}}
     )
-    assert get(after(load_default(), job), (*WORKER, "spec", "nodeSelector")) == {LABEL: "ml.trn2u.48xlarge"}
-    strict = extended(
+    assert get(mutate(load_default(), job), (*WORKER, "spec", "nodeSelector")) == {LABEL: "ml.trn2u.48xlarge"}
+    overriding = extend_table(
         "rules: [{name: ultraserver-nodes, onConflict: override, "
         f"add: {{spec: {{nodeSelector: {{{LABEL}: trn2u.48xlarge}}}}}}}}]"
     )
-    assert get(after(strict, job), (*WORKER, "spec", "nodeSelector")) == {LABEL: "trn2u.48xlarge"}
+    assert get(mutate(overriding, job), (*WORKER, "spec", "nodeSelector")) == {LABEL: "trn2u.48xlarge"}
 
 
-def test_warn_and_deny_quote_the_job() -> None:
-    table = extended("""
+def test_placeholders_in_warn_and_deny_have_the_values_of_the_job() -> None:
+    table = extend_table("""
 rules:
   - {name: w, reason: r, match: {role: worker}, warn: "$(job.namespace) $(job.workers) x $(worker.container)"}
   - {name: d, reason: r, match: {role: worker, shape: {nodeConfig: 1}}, deny: "$(shape.name) is not wanted"}
@@ -42,8 +42,8 @@ rules:
     assert outcome(table, mpijob(1)).denials == ("single-node is not wanted",)
 
 
-def test_a_second_dollar_makes_a_placeholder_text() -> None:
-    table = extended("""
+def test_two_dollar_signs_escape_a_placeholder() -> None:
+    table = extend_table("""
 rules:
   - {name: w, reason: r, match: {role: worker}, warn: "$$(job.name) is not filled in, $(job.workers) is"}
 """)
@@ -63,33 +63,33 @@ FIRED = outcome(DEFAULT, mpijob(4)).fired()
 
 
 @pytest.mark.parametrize("name", FIRED)
-def test_a_rule_is_switched_off_by_its_name_and_nothing_else_goes_but_what_needs_it(name: str) -> None:
-    off = outcome(extended(f"rules: [{{name: {name}, mode: off}}]"), mpijob(4))
-    gone = {name, *(rule.name for rule in DEFAULT.rules if rule.needs == (name,))}
-    assert set(off.fired()) == set(FIRED) - gone
-    assert [rule.why for rule in off.rules if rule.name == name] == ["switched off"]
+def test_switching_a_rule_off_also_stops_only_the_rules_that_need_it(name: str) -> None:
+    result = outcome(extend_table(f"rules: [{{name: {name}, mode: off}}]"), mpijob(4))
+    stopped = {name, *(rule.name for rule in DEFAULT.rules if rule.needs == (name,))}
+    assert set(result.fired()) == set(FIRED) - stopped
+    assert [rule.why for rule in result.rules if rule.name == name] == ["switched off"]
 
 
-def test_the_launcher_waits_before_it_checks() -> None:
-    containers = get(after(DEFAULT, mpijob()), (*LAUNCHER, "spec", "initContainers"))
+def test_the_wait_container_comes_before_the_init_container() -> None:
+    containers = get(mutate(DEFAULT, mpijob()), (*LAUNCHER, "spec", "initContainers"))
     assert [item["name"] for item in containers] == ["wait-hostfilename", "ultraserver-init-container"]
 
 
-def test_init_containers_may_do_and_ask_for_what_the_launchers_own_container_does() -> None:
+def test_init_containers_get_the_security_context_and_resources_of_the_launchers_container() -> None:
     own = {"securityContext": {"runAsUser": 7}, "resources": {"requests": {"cpu": "1"}}}
     job = mpijob()
     get(job, (*LAUNCHER, "spec"))["containers"][0] |= own
-    for item in get(after(DEFAULT, job), (*LAUNCHER, "spec", "initContainers")):
+    for item in get(mutate(DEFAULT, job), (*LAUNCHER, "spec", "initContainers")):
         assert {key: item[key] for key in own} == own
 
 
 @pytest.mark.parametrize("spelling", ["off", '"off"', "false", "Off"])
-def test_off_means_off_in_every_reading_of_yaml(spelling: str) -> None:
-    table = extended(f"rules: [{{name: nodes-with-server-id, mode: {spelling}}}]")
+def test_off_switches_a_rule_off_in_every_spelling_of_yaml(spelling: str) -> None:
+    table = extend_table(f"rules: [{{name: nodes-with-server-id, mode: {spelling}}}]")
     assert "nodes-with-server-id" not in outcome(table, mpijob(4)).fired()
 
 
-def test_a_job_with_a_generated_name_is_placed_by_a_label_of_the_webhook() -> None:
+def test_a_job_with_a_generated_name_is_placed_by_the_job_label() -> None:
     for workers, rows in (
         (4, ["apart-across-namespaces", "together-required"]),
         (16, ["apart-across-namespaces", "together-preferred"]),

@@ -1,4 +1,4 @@
-"""The schema of fragments takes what Kubernetes takes, and names what it does not know."""
+"""Tests that the JSON Schema of fragments accepts the fields of Kubernetes, and refuses unknown fields."""
 
 import json
 from copy import deepcopy
@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 
 from testbed.mpijob import mpijob
 from testbed.plane import podschema
-from tests.rules.tables import after, parsed
+from tests.rules.tables import mutate, parse_yaml
 from webhook.rows import placeholders
 from webhook.rules import schema
 from webhook.rules.load import load_default
@@ -23,10 +23,10 @@ VALIDATOR = Draft202012Validator(SCHEMA)
 
 def _fragment() -> Any:
     """Returns the packaged table's additions to a job, with more fields and placeholders."""
-    roles = after(load_default(), mpijob(16))["spec"]["mpiReplicaSpecs"]
+    roles = mutate(load_default(), mpijob(16))["spec"]["mpiReplicaSpecs"]
     launcher, worker = (roles[role]["template"] for role in ("Launcher", "Worker"))
     wait, init = launcher["spec"]["initContainers"]
-    more = parsed("""
+    init_fields = parse_yaml("""
 securityContext: $(launcher.securityContext)
 resources:
   limits: {cpu: 1, memory: 1.5Gi, aws.amazon.com/neuron: "16", hugepages-2Mi: $(value.pages)}
@@ -35,7 +35,7 @@ readinessProbe:
 livenessProbe:
   tcpSocket: {port: 22}
 """)
-    spec = parsed("""
+    spec = parse_yaml("""
 volumes:
 - name: shm
   emptyDir: {medium: Memory, sizeLimit: 1e9}
@@ -46,23 +46,23 @@ imagePullSecrets:
 schedulerName: my-scheduler
 """)
     spec["volumes"] += launcher["spec"]["volumes"]
-    return {**worker, "spec": {**worker["spec"], **spec, "initContainers": [wait, init | more]}}
+    return {**worker, "spec": {**worker["spec"], **spec, "initContainers": [wait, init | init_fields]}}
 
 
 FRAGMENT = _fragment()
 
 
 def violations(fragment: Any) -> list[tuple[str, str]]:
-    """Returns what is wrong by the schema; loading, which looks by itself, must find something as well."""
-    matching = [(error.json_path, error.message) for error in VALIDATOR.iter_errors(fragment)]
+    """Returns the violations of the schema in a fragment. Asserts that loading also finds some, or none."""
+    errors = [(error.json_path, error.message) for error in VALIDATOR.iter_errors(fragment)]
     table = {"extends": "default", "rules": [{"name": "x", "add": fragment}]}
-    own = [path for path, _ in schema.violations(table) if path[:3] == ("rules", 0, "add")]
-    assert bool(own) == bool(matching)
-    return matching
+    loading = [path for path, _ in schema.violations(table) if path[:3] == ("rules", 0, "add")]
+    assert bool(loading) == bool(errors)
+    return errors
 
 
-def changed(path: str, value: object, *, drop: str = "") -> dict[str, Any]:
-    """Returns the fragment with one value set, and one key next to it dropped."""
+def change_fragment(path: str, value: object, *, drop: str = "") -> dict[str, Any]:
+    """Returns the fragment with one value set, and with one key of the same map removed."""
     fragment = deepcopy(FRAGMENT)
     *parents, last = [int(part) if part.isdigit() else part for part in path.split("/")]
     node: Any = fragment
@@ -77,24 +77,24 @@ def test_the_schema_itself_is_valid() -> None:
     Draft202012Validator.check_schema(SCHEMA)
 
 
-def test_what_the_packaged_table_adds_is_taken() -> None:
+def test_the_fragments_of_the_packaged_table_are_valid() -> None:
     assert violations(FRAGMENT) == []
     assert violations({}) == []
     assert violations({"spec": {"containers": [{"name": "main", "env": [{"name": "A"}]}]}}) == []
 
 
-ANTI = "spec/affinity/podAntiAffinity/requiredDuringSchedulingIgnoredDuringExecution/0"
-EXPRESSION = f"{ANTI}/labelSelector/matchExpressions/0"
+ANTI_AFFINITY = "spec/affinity/podAntiAffinity/requiredDuringSchedulingIgnoredDuringExecution/0"
+EXPRESSION = f"{ANTI_AFFINITY}/labelSelector/matchExpressions/0"
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "drop", "words"),
+    ("path", "value", "drop", "message"),
     [
         ("spec/nodeSelecter", {"a": "b"}, "nodeSelector", "'nodeSelecter' was unexpected"),
         (f"{EXPRESSION}/operater", "In", "operator", "'operater' was unexpected"),
         (f"{EXPRESSION}/operater", "In", "operator", "'operator' is a required property"),
         (f"{EXPRESSION}/operator", "Notin", "", "'Notin' is not one of"),
-        (f"{ANTI}/namespaces", [], "topologyKey", "'topologyKey' is a required property"),
+        (f"{ANTI_AFFINITY}/namespaces", [], "topologyKey", "'topologyKey' is a required property"),
         ("metadata/labels/a", 1, "", "1 is not of type 'string'"),
         ("spec/initContainers/1/image", "x", "name", "'name' is a required property"),
         ("spec/initContainers/1/resources/limits/cpu", "1 cpu", "", "does not match"),
@@ -106,39 +106,39 @@ EXPRESSION = f"{ANTI}/labelSelector/matchExpressions/0"
         ("spec/volumes/0/emptyDir", [], "", "[] is not of type 'object'"),
     ],
 )
-def test_typos_and_wrong_types_are_refused(path: str, value: object, drop: str, words: str) -> None:
-    assert any(words in message for _, message in violations(changed(path, value, drop=drop)))
+def test_typos_and_wrong_types_are_refused(path: str, value: object, drop: str, message: str) -> None:
+    assert any(message in text for _, text in violations(change_fragment(path, value, drop=drop)))
 
 
 @pytest.mark.parametrize(
     "quantity", [1, 0.5, "1", "+1", "-.5", "1.", "100m", "1.5Gi", "1e3", "12E-2", "5E", "$(value.x)"]
 )
-def test_quantities_are_what_kubernetes_takes(quantity: object) -> None:
+def test_a_quantity_that_kubernetes_accepts_is_valid(quantity: object) -> None:
     assert violations({"spec": {"overhead": {"cpu": quantity}}}) == []
 
 
 @pytest.mark.parametrize("quantity", ["", "1 Gi", "Gi", "1gb", "1K", "1ki", ".", "1e", "0x1", None, [1]])
-def test_quantities_are_not_what_kubernetes_refuses(quantity: object) -> None:
+def test_a_quantity_that_kubernetes_refuses_is_invalid(quantity: object) -> None:
     assert len(violations({"spec": {"overhead": {"cpu": quantity}}})) == 1
 
 
-def test_every_map_and_list_that_a_placeholder_brings_has_its_struct() -> None:
-    ours = {pattern.rsplit(".", 1)[1] for pattern in podschema.PLACEHOLDER_TYPES.values()}
-    assert ours == {name + r"\)$" for name in (*placeholders.ROLE_MAPS, *placeholders.SSH_LISTS)}
+def test_every_placeholder_for_a_map_or_a_list_has_a_type_in_the_schema() -> None:
+    placeholder_names = {pattern.rsplit(".", 1)[1] for pattern in podschema.PLACEHOLDER_TYPES.values()}
+    assert placeholder_names == {name + r"\)$" for name in (*placeholders.ROLE_MAPS, *placeholders.SSH_LISTS)}
 
 
-def test_every_struct_is_closed_and_every_reference_has_an_end() -> None:
+def test_every_definition_refuses_unknown_keys_and_is_referenced() -> None:
     for name, definition in SCHEMA["$defs"].items():
         assert "properties" not in definition or definition["additionalProperties"] is False, name
     names = {part.split('"')[0] for part in TEXT.split('"$ref":"#/$defs/')[1:]}
     assert names == set(SCHEMA["$defs"])
 
 
-def test_it_is_small_enough_for_an_editor() -> None:
+def test_the_schema_is_small_enough_for_an_editor() -> None:
     assert len(TEXT) < 120_000
 
 
-def test_it_is_what_the_generator_makes(tmp_path: Path) -> None:
+def test_the_schema_is_the_output_of_the_generator(tmp_path: Path) -> None:
     module = tmp_path / "k8s.io/kubernetes@v9.9.9/api"
     module.mkdir(parents=True)
     name = {"type": "string", "description": "The name. Unique."}
@@ -147,21 +147,26 @@ def test_it_is_what_the_generator_makes(tmp_path: Path) -> None:
         "required": ["name", "x"],
         "properties": {"name": name, "x": {"type": "integer"}},
     }
-    listed = {"type": "array", "items": {"allOf": [{"$ref": "#/components/schemas/io.k8s.Item"}]}}
-    by_key = {**listed, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
-    spec = {"type": "object", "required": ["items"], "properties": {"items": by_key}}
+    array = {"type": "array", "items": {"allOf": [{"$ref": "#/components/schemas/io.k8s.Item"}]}}
+    map_list = {**array, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
+    spec = {"type": "object", "required": ["items"], "properties": {"items": map_list}}
     types = {"io.k8s.PodSpec": spec, "io.k8s.Item": item}
     (module / "openapi.json").write_text(json.dumps({"components": {"schemas": types}}))
     text = podschema.main(module / "openapi.json")
-    made = json.loads(text)
-    assert made["$comment"].endswith("from api/openapi.json of k8s.io/kubernetes v9.9.9 (Apache-2.0).")
-    assert made["$defs"]["PodSpec"]["properties"]["items"]["items"] == {
+    schema_of_module = json.loads(text)
+    assert schema_of_module["$comment"].endswith(
+        "from api/openapi.json of k8s.io/kubernetes v9.9.9 (Apache-2.0)."
+    )
+    assert schema_of_module["$defs"]["PodSpec"]["properties"]["items"]["items"] == {
         "$ref": "#/$defs/Item",
         "required": ["name"],
     }
-    assert "required" not in made["$defs"]["Item"]
-    assert made["$defs"]["Item"]["properties"]["name"] == {"description": "The name.", "type": "string"}
-    by_key["x-kubernetes-list-type"] = "atomic"
+    assert "required" not in schema_of_module["$defs"]["Item"]
+    assert schema_of_module["$defs"]["Item"]["properties"]["name"] == {
+        "description": "The name.",
+        "type": "string",
+    }
+    map_list["x-kubernetes-list-type"] = "atomic"
     (module / "openapi.json").write_text(json.dumps({"components": {"schemas": types}}))
     assert json.loads(podschema.main(module / "openapi.json"))["$defs"]["Item"]["required"] == ["name", "x"]
     assert SCHEMA["$comment"].endswith("of k8s.io/kubernetes v1.36.3 (Apache-2.0).")

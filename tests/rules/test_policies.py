@@ -1,4 +1,4 @@
-"""Policies: which objects a table is for, how strictly and for how long, and what is refused of them."""
+"""Tests of policies, which set modes by namespace, label and time, and of guarantees."""
 
 from math import inf
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from common.tablefiles import merge_texts
 from placement.observe.model import units_of
 from testbed.mpijob import mpijob
-from tests.rules.tables import EXTENDS, extended, outcome, problems
+from tests.rules.tables import EXTENDS, extend_table, outcome, problems
 from webhook.admission import handlers
 from webhook.admission.review import Review
 from webhook.engine import Outcome, Request, evaluate
@@ -21,73 +21,81 @@ from webhook.rules.load import build, draft_of, load_texts
 from webhook.rules.show import overview
 
 
-def labelled(**labels: str) -> Any:
+def labelled_job(**labels: str) -> Any:
     job = mpijob()
     return {**job, "metadata": {**job["metadata"], "labels": labels}}
 
 
-JOB = labelled(team="vision")
-NOON = 1_800_000_000.0
-"""2027-01-15T08:00:00Z."""
-UNTIL = "2027-01-15T08:00:00Z"
+JOB = labelled_job(team="vision")
+END = 1_800_000_000.0
+"""The time 2027-01-15T08:00:00Z, at which policies end."""
+END_TEXT = "2027-01-15T08:00:00Z"
 
 
-def policies(*rows: str, rest: str = "") -> Table:
-    return extended(rest + "policies:\n" + "".join(f"  - {{{row}, reason: r}}\n" for row in rows))
+def table_with_policies(*rows: str, rest: str = "") -> Table:
+    return extend_table(rest + "policies:\n" + "".join(f"  - {{{row}, reason: r}}\n" for row in rows))
 
 
 def outcome_of(table: Table, namespace: str = "default", now: float = 0, obj: Any = JOB) -> Outcome:
     return evaluate(table, Request(obj, namespace=namespace, uid="u", now=now))
 
 
-def served(outcome: Outcome) -> Mode:
-    """Returns what the table as a whole did to a candidate."""
+def effective_mode(outcome: Outcome) -> Mode:
+    """Returns the mode in which a table handled a candidate."""
     if outcome.operations:
         return Mode.ENFORCE
     return Mode.SHADOW if outcome.enforced and outcome.enforced.operations else Mode.OFF
 
 
-@pytest.mark.parametrize("table", Mode)
-@pytest.mark.parametrize("policy", [*Mode, None])
-@pytest.mark.parametrize("rule", [*Mode])
-@pytest.mark.parametrize("for_rule", [*Mode, None])
+@pytest.mark.parametrize("table_mode", Mode)
+@pytest.mark.parametrize("policy_mode", [*Mode, None])
+@pytest.mark.parametrize("rule_mode", [*Mode])
+@pytest.mark.parametrize("policy_rule_mode", [*Mode, None])
 @pytest.mark.parametrize("inject", [True, False])
-def test_the_order_of_authority(
-    table: Mode, policy: Mode | None, rule: Mode, for_rule: Mode | None, *, inject: bool
+def test_the_weaker_of_two_modes_applies_and_a_policy_replaces_each_mode(
+    table_mode: Mode,
+    policy_mode: Mode | None,
+    rule_mode: Mode,
+    policy_rule_mode: Mode | None,
+    *,
+    inject: bool,
 ) -> None:
-    """Every pair of the table in docs/rule-table.md: job, policy, rule, table."""
-    row = [f"mode: {policy}" if policy else "", f"rules: {{x: {for_rule}}}" if for_rule else ""]
-    row = [part for part in row if part] or ["mode: " + table]
-    text = (
-        f"mode: {table}\nrules:\n  - {{name: x, reason: r, match: {{role: worker}}, mode: {rule}, warn: w}}\n"
-    )
+    """Tries all combinations of modes that docs/rule-table.md describes, for opted-in and opted-out jobs."""
+    row = [
+        f"mode: {policy_mode}" if policy_mode else "",
+        f"rules: {{x: {policy_rule_mode}}}" if policy_rule_mode else "",
+    ]
+    row = [part for part in row if part] or ["mode: " + table_mode]
+    rule = f"{{name: x, reason: r, match: {{role: worker}}, mode: {rule_mode}, warn: w}}"
+    text = f"mode: {table_mode}\nrules:\n  - {rule}\n"
     job = mpijob(annotations={} if inject else {"ultraserver-webhook.io/inject": "false"})
-    done = outcome_of(policies(", ".join(row), rest=text), obj=job)
-    whole, each = policy or table, for_rule or rule
-    weaker = Mode.OFF if Mode.OFF in {whole, each} else Mode.SHADOW if Mode.SHADOW in {whole, each} else each
-    states = [row.state for row in done.rules if row.name == "x"]
+    result = outcome_of(table_with_policies(", ".join(row), rest=text), obj=job)
+    for_table, for_rule = policy_mode or table_mode, policy_rule_mode or rule_mode
+    modes = {for_table, for_rule}
+    weaker = Mode.OFF if Mode.OFF in modes else Mode.SHADOW if Mode.SHADOW in modes else for_rule
+    states = [row.state for row in result.rules if row.name == "x"]
     expected = {
         Mode.ENFORCE: [RuleState.FIRED],
         Mode.SHADOW: [RuleState.SHADOWED],
         Mode.OFF: [RuleState.SKIPPED],
     }
-    if inject and whole is not Mode.OFF:
+    if inject and for_table is not Mode.OFF:
         assert states == expected[weaker]
     else:
         assert RuleState.FIRED not in states
         assert RuleState.SHADOWED not in states
-    assert ("w" in done.warnings) == (inject and weaker is Mode.ENFORCE)
-    assert served(done) is (whole if inject else Mode.OFF)
+    assert ("w" in result.warnings) == (inject and weaker is Mode.ENFORCE)
+    assert effective_mode(result) is (for_table if inject else Mode.OFF)
 
 
-def test_the_first_policy_that_is_for_an_object_counts() -> None:
-    table = policies(
+def test_the_first_policy_that_matches_an_object_applies() -> None:
+    table = table_with_policies(
         "namespaces: [a-*, b], labels: {team: vision}, mode: shadow",
         "namespaces: a-*, mode: off",
         "mode: enforce",
     )
     modes = {
-        (namespace, team): served(outcome_of(table, namespace, obj=labelled(team=team)))
+        (namespace, team): effective_mode(outcome_of(table, namespace, obj=labelled_job(team=team)))
         for namespace in ("a-1", "b", "c")
         for team in ("vision", "speech")
     }
@@ -101,44 +109,44 @@ def test_the_first_policy_that_is_for_an_object_counts() -> None:
     }
 
 
-def test_what_is_known_of_namespaces_is_bounded() -> None:
-    table = policies("namespaces: n1, mode: off")
+def test_the_cache_of_policies_by_namespace_has_a_maximum_size() -> None:
+    table = table_with_policies("namespaces: n1, mode: off")
     for number in range(2 * MOST_NAMESPACES):
         table.find_ruling(JOB, f"n{number}", 0)
     assert len(table._policy_indices) <= MOST_NAMESPACES  # noqa: SLF001
-    assert served(outcome_of(table, "n1")) is Mode.OFF
+    assert effective_mode(outcome_of(table, "n1")) is Mode.OFF
 
 
-def test_a_policy_of_a_later_file_comes_before_one_of_an_earlier_file() -> None:
-    table = policies("mode: shadow, namespaces: default", "mode: off")
+def test_an_outcome_has_the_reason_of_its_policy() -> None:
+    table = table_with_policies("mode: shadow, namespaces: default", "mode: off")
     assert outcome_of(table).facts["policy"] == "r"
-    assert served(outcome_of(table)) is Mode.SHADOW
+    assert effective_mode(outcome_of(table)) is Mode.SHADOW
 
 
-def test_an_object_that_only_a_shadow_rule_cannot_read_is_served_without_that_rule() -> None:
+def test_an_object_that_a_rule_in_shadow_cannot_read_gets_the_other_rules() -> None:
     add = "add: {spec: {tolerations: [{key: a, operator: Exists}]}}"
-    table = extended(f"rules: [{{name: x, reason: r, match: {{role: worker}}, mode: shadow, {add}}}]\n")
+    table = extend_table(f"rules: [{{name: x, reason: r, match: {{role: worker}}, mode: shadow, {add}}}]\n")
     job = mpijob(worker_spec={"tolerations": {"a": 1}})
-    done, plain = outcome_of(table, obj=job), outcome_of(extended(""), obj=job)
-    assert (done.fired(), done.operations != ()) == (plain.fired(), True)
-    assert done.enforced
-    assert done.enforced.denials
+    result, packaged = outcome_of(table, obj=job), outcome_of(extend_table(""), obj=job)
+    assert (result.fired(), result.operations != ()) == (packaged.fired(), True)
+    assert result.enforced
+    assert result.enforced.denials
 
 
-def test_a_whole_name_counts_before_globs_and_the_longest_of_these() -> None:
-    """A table that only refuses: all rules off but one's own."""
-    mine = "rules:\n  - {name: mine, reason: r, match: {role: worker}, deny: refused}\n"
-    done = outcome_of(policies('rules: {"*": off, mine: enforce}', rest=mine))
-    assert done.denials == ("refused",)
-    assert done.fired() == ("mine",)
-    done = outcome_of(policies('rules: {"*": off, "m*": enforce}', rest=mine))
-    assert done.fired() == ("mine",)
+def test_the_mode_of_a_rules_name_precedes_globs_and_the_longest_glob_applies() -> None:
+    """Protects users who switch off all rules, except a rule of their own."""
+    rule = "rules:\n  - {name: mine, reason: r, match: {role: worker}, deny: refused}\n"
+    result = outcome_of(table_with_policies('rules: {"*": off, mine: enforce}', rest=rule))
+    assert result.denials == ("refused",)
+    assert result.fired() == ("mine",)
+    result = outcome_of(table_with_policies('rules: {"*": off, "m*": enforce}', rest=rule))
+    assert result.fired() == ("mine",)
 
 
-def test_an_exemption_ends_and_what_was_mutated_just_before_is_not_refused_just_after() -> None:
-    table = policies(f"mode: off, until: '{UNTIL}'")
-    assert served(outcome_of(table, now=NOON - 1)) is Mode.OFF
-    assert served(outcome_of(table, now=NOON)) is Mode.ENFORCE
+def test_a_job_that_a_policy_left_unchanged_is_refused_only_a_minute_after_the_policy_ends() -> None:
+    table = table_with_policies(f"mode: off, until: '{END_TEXT}'")
+    assert effective_mode(outcome_of(table, now=END - 1)) is Mode.OFF
+    assert effective_mode(outcome_of(table, now=END)) is Mode.ENFORCE
 
     def refused(now: float) -> bool:
         review = Review("u", Request(JOB, uid="u", now=now), "CREATE", "MPIJob", "train")
@@ -146,24 +154,24 @@ def test_an_exemption_ends_and_what_was_mutated_just_before_is_not_refused_just_
         assert answer
         return bool(answer.denials)
 
-    assert [refused(NOON + after) for after in (-1, 1, 59, 61)] == [False, False, False, True]
+    assert [refused(END + seconds) for seconds in (-1, 1, 59, 61)] == [False, False, False, True]
 
 
-def test_an_update_follows_the_policy_of_its_object() -> None:
-    stored = outcome(extended(""), JOB).after
+def test_an_update_is_mutated_only_if_the_policy_enforces_the_table() -> None:
+    stored = outcome(extend_table(""), JOB).after
     update = {**JOB, "metadata": {**JOB["metadata"], "generation": 2}}
 
-    def kept(table: Table) -> bool:
+    def is_mutated(table: Table) -> bool:
         review = Review("u", Request(update, uid="u", now=0), "UPDATE", "MPIJob", "train", stored)
         answer = handlers.mutate(table, review)
         return bool(answer and answer.operations)
 
-    assert [kept(policies(f"mode: {mode}")) for mode in Mode] == [True, False, False]
+    assert [is_mutated(table_with_policies(f"mode: {mode}")) for mode in Mode] == [True, False, False]
 
 
 TYPE = "node.kubernetes.io/instance-type"
 
-SELECTIVE: list[tuple[str, list[Json], list[Json]]] = [
+DENY_CONDITIONS: list[tuple[str, list[Json], list[Json]]] = [
     ("workers: {atLeast: 8}", [mpijob(8), mpijob(16)], [mpijob(4)]),
     ("workers: {atMost: 4}", [mpijob(4), mpijob(1)], [mpijob(8)]),
     ("workers: {atLeast: 2, atMost: 4}", [mpijob(2)], [mpijob(1), mpijob(8)]),
@@ -188,13 +196,15 @@ SELECTIVE: list[tuple[str, list[Json], list[Json]]] = [
         [mpijob(), mpijob(worker_spec={"priorityClassName": "high"})],
         [mpijob(worker_spec={"priorityClassName": "low"})],
     ),
-    ("labels: {queue: ''}", [mpijob()], [labelled(queue="q")]),
+    ("labels: {queue: ''}", [mpijob()], [labelled_job(queue="q")]),
 ]
 
 
-@pytest.mark.parametrize(("condition", "refused", "allowed"), SELECTIVE)
-def test_what_a_verdict_may_look_at(condition: str, refused: list[Json], allowed: list[Json]) -> None:
-    table = extended(
+@pytest.mark.parametrize(("condition", "refused", "allowed"), DENY_CONDITIONS)
+def test_a_rule_denies_the_jobs_that_meet_its_condition(
+    condition: str, refused: list[Json], allowed: list[Json]
+) -> None:
+    table = extend_table(
         f"rules:\n  - {{name: x, reason: r, match: {{role: worker, {condition}}}, deny: refused}}\n"
     )
     assert [outcome(table, job).denials for job in refused] == [("refused",)] * len(refused)
@@ -202,7 +212,7 @@ def test_what_a_verdict_may_look_at(condition: str, refused: list[Json], allowed
 
 
 @pytest.mark.parametrize(
-    ("row", "at", "message"),
+    ("row", "key", "message"),
     [
         ("{mode: shadw, reason: r}", ".mode", 'must be enforce, shadow or off, not "shadw"; did you mean'),
         (
@@ -236,9 +246,9 @@ def test_what_a_verdict_may_look_at(condition: str, refused: list[Json], allowed
         ("{mode: off, reason: r, untl: x}", ".untl", "unknown key 'untl'; did you mean 'until'?"),
     ],
 )
-def test_a_policy_that_cannot_be_meant_is_refused(row: str, at: str, message: str) -> None:
+def test_an_invalid_policy_is_refused(row: str, key: str, message: str) -> None:
     (problem,) = problems(f"{EXTENDS}policies:\n  - {row}\n")
-    assert problem[:3] == ("mine.yaml", 5, f"policies[0]{at}")
+    assert problem[:3] == ("mine.yaml", 5, f"policies[0]{key}")
     assert problem[3].startswith(message)
 
 
@@ -256,24 +266,24 @@ def test_a_policy_that_cannot_be_meant_is_refused(row: str, at: str, message: st
         ("namespaces: '!a', mode: off", "namespaces: '!a', mode: shadow", True),
         ("labels: {a: b}, mode: off", "labels: {a: b, c: d}, mode: shadow", True),
         ("labels: {a: b}, mode: off", "mode: shadow", False),
-        (f"mode: off, until: '{UNTIL}'", "mode: shadow", False),
-        (f"mode: off, until: '{UNTIL}'", "mode: shadow, until: '2027-01-01T00:00:00+01:00'", True),
+        (f"mode: off, until: '{END_TEXT}'", "mode: shadow", False),
+        (f"mode: off, until: '{END_TEXT}'", "mode: shadow, until: '2027-01-01T00:00:00+01:00'", True),
     ],
 )
-def test_a_policy_that_another_hides_is_refused(first: str, second: str, *, hidden: bool) -> None:
+def test_a_policy_that_an_earlier_policy_hides_is_refused(first: str, second: str, *, hidden: bool) -> None:
     if not hidden:
-        assert policies(first, second)
+        assert table_with_policies(first, second)
         return
     (problem,) = problems(f"{EXTENDS}policies:\n  - {{{first}, reason: r}}\n  - {{{second}, reason: r}}\n")
     assert problem[1:3] == (6, "policies[1]")
     assert problem[3].startswith("unreachable: policies[0] for ")
 
 
-def test_a_policy_without_a_time_never_ends() -> None:
-    assert served(outcome_of(policies("mode: off"), now=inf)) is Mode.OFF
+def test_a_policy_without_until_never_ends() -> None:
+    assert effective_mode(outcome_of(table_with_policies("mode: off"), now=inf)) is Mode.OFF
 
 
-NOTED = """
+RULES_AND_POLICIES = """
 rules:
   - {name: first, reason: r, match: {role: worker}, mode: MODE, warn: w1}
   - {name: second, reason: r, match: {role: worker}, needs: first, warn: w2}
@@ -287,53 +297,63 @@ policies:
 
 @pytest.mark.parametrize(("mode", "text"), [("shadow", "in shadow"), ("off", "off")])
 def test_lint_notes_rules_without_effect_and_policies_that_ended(mode: str, text: str) -> None:
-    draft = draft_of([("mine.yaml", EXTENDS + NOTED.replace("MODE", mode))], "mine.yaml")
+    draft = draft_of([("mine.yaml", EXTENDS + RULES_AND_POLICIES.replace("MODE", mode))], "mine.yaml")
     table = build(draft)
-    matching = [(note.line, note.message) for note in policy_notes(draft, table, NOON - 1)]
-    assert matching[:2] == [
+    notes = [(note.line, note.message) for note in policy_notes(draft, table, END - 1)]
+    assert notes[:2] == [
         (7, f"rule second does nothing: it needs first, which is {text}"),
         (9, "rule fourth does nothing: it needs second, which is off"),
     ]
     third = "rule third does nothing: it needs second, which is off, and job-label, which is in shadow"
-    assert (11, third) in matching
-    assert {line for line, _ in matching[2:]} == {11}
-    ended = [(note.line, note.message) for note in policy_notes(draft, table, NOON)]
-    assert ended[-1] == (12, "ended at 2027-01-15T08:00:00Z and has no effect: remove it")
+    assert (11, third) in notes
+    assert {line for line, _ in notes[2:]} == {11}
+    notes = [(note.line, note.message) for note in policy_notes(draft, table, END)]
+    assert notes[-1] == (12, "ended at 2027-01-15T08:00:00Z and has no effect: remove it")
 
 
-def test_policies_are_shown() -> None:
+def test_the_overview_lists_policies() -> None:
     rows = overview(
-        policies(f"namespaces: [a, b], mode: shadow, rules: {{job-label: off}}, until: {UNTIL}", "mode: off")
+        table_with_policies(
+            f"namespaces: [a, b], mode: shadow, rules: {{job-label: off}}, until: {END_TEXT}", "mode: off"
+        )
     )
-    assert " ".join(rows.split()).count(f"a|b any shadow, job-label off {UNTIL} r every any off - r") == 1
+    assert " ".join(rows.split()).count(f"a|b any shadow, job-label off {END_TEXT} r every any off - r") == 1
 
 
-TEAM = "namespaces: vision-*, unit: neuron.amazonaws.com/ultraserver-server-id-4, count: 2"
+GUARANTEE = "namespaces: vision-*, unit: neuron.amazonaws.com/ultraserver-server-id-4, count: 2"
 
 
 @pytest.mark.parametrize(
     ("rows", "path", "message"),
     [
         (["namespaces: a, unit: example.com/rack, count: 1"], "guarantees[0].unit", "no family that is on"),
-        ([TEAM, TEAM.replace("vision-*", "vision-b")], "guarantees[1]", "unreachable: earlier guarantees"),
         (
-            [TEAM, TEAM.replace("server-id-4", "server-id-2")],
+            [GUARANTEE, GUARANTEE.replace("vision-*", "vision-b")],
+            "guarantees[1]",
+            "unreachable: earlier guarantees",
+        ),
+        (
+            [GUARANTEE, GUARANTEE.replace("server-id-4", "server-id-2")],
             "guarantees[0].unit",
             "must be the same in all guarantees of a family",
         ),
-        ([TEAM.replace("2", "0")], "guarantees[0]", "does nothing: add `count` or `preempts`"),
-        ([TEAM.replace("vision-*", "Vision")], "guarantees[0].namespaces", "must be the name of a namespace"),
+        ([GUARANTEE.replace("2", "0")], "guarantees[0]", "does nothing: add `count` or `preempts`"),
+        (
+            [GUARANTEE.replace("vision-*", "Vision")],
+            "guarantees[0].namespaces",
+            "must be the name of a namespace",
+        ),
     ],
 )
-def test_what_is_wrong_with_guarantees(rows: list[str], path: str, message: str) -> None:
+def test_an_invalid_guarantee_is_refused(rows: list[str], path: str, message: str) -> None:
     problem, *_ = problems(EXTENDS + "guarantees:\n" + "".join(f"  - {{{row}}}\n" for row in rows))
     assert problem[2].startswith(path)
     assert message in problem[3]
 
 
 def test_webhook_and_placement_read_the_same_guarantees_of_several_files() -> None:
-    """The first that is for a namespace counts, so both must have them in the same order."""
-    texts = [f"{EXTENDS}guarantees:\n  - {{{TEAM.replace('vision', team)}}}\n" for team in ("b", "a")]
+    """The first guarantee for a namespace applies, so both programs must have the same order."""
+    texts = [f"{EXTENDS}guarantees:\n  - {{{GUARANTEE.replace('vision', team)}}}\n" for team in ("b", "a")]
     table = load_texts([(f"{number}.yaml", text) for number, text in enumerate(texts)], "files")
     rows = merge_texts(texts, "guarantees")["guarantees"].values()
     assert [row.namespaces for row in table.guarantees] == [

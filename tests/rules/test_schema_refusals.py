@@ -1,20 +1,20 @@
-"""What the schema of tables refuses: file, line, JSON pointer and a sentence for each violation."""
+"""Tests that the schema refuses invalid tables, with file, line, path and a message for each violation."""
 
 import pytest
 
 from tests.helpers import load_text
-from tests.rules.tables import EXTENDS, HEAD, RULE, SOURCE, Expected, problems, same_problems
+from tests.rules.tables import EXTENDS, HEAD, RULE, SOURCE, Expected, assert_problems, problems
 from webhook.objects.tree import walk
 from webhook.rules.messages import FORMS
 from webhook.rules.problems import TableError
 from webhook.rules.schema import pod_template, published_schema
 
-SCHEMA: dict[str, tuple[str, Expected]] = {
+INVALID_ROWS: dict[str, tuple[str, Expected]] = {
     "an unknown key of a rule": (
         RULE + "    warn: w\n    ad: {}\n",
         [(9, "rules[0].ad", "unknown key 'ad'; did you mean 'add'?")],
     ),
-    "a key of 0.2.0": (
+    "a removed key of 0.2.0": (
         RULE.replace("worker", "worker, volume: v") + "    warn: w\n",
         [
             (
@@ -24,7 +24,7 @@ SCHEMA: dict[str, tuple[str, Expected]] = {
             )
         ],
     ),
-    "a section's key of 0.2.0": (
+    "a removed key of a section of 0.2.0": (
         "candidates: {olderTypeLabels: [a]}\n",
         [(4, "candidates.olderTypeLabels", "unknown key 'olderTypeLabels': instanceTypeLabels replaces")],
     ),
@@ -32,7 +32,7 @@ SCHEMA: dict[str, tuple[str, Expected]] = {
         "workloads: [{name: job, fields: {a: {path: /a, dflt: b}}}]\n",
         [(4, "workloads[0].fields.a.dflt", "unknown key 'dflt'; did you mean 'default'?")],
     ),
-    "a key that is like none": (
+    "an unknown key that no known key resembles": (
         RULE + "    warn: w\n    zzz: {}\n",
         [
             (
@@ -46,22 +46,22 @@ SCHEMA: dict[str, tuple[str, Expected]] = {
         RULE + "    add:\n      spec:\n        nodeSelektor: {a: b}\n",
         [(10, "rules[0].add.spec.nodeSelektor", "unknown key 'nodeSelektor'; did you mean 'nodeSelector'?")],
     ),
-    "a number where text is wanted": (
+    "a number instead of text": (
         "values:\n  waitSeconds: 1800\n",
         [(5, "values.waitSeconds", "must be text (in quotes), not 1800")],
     ),
-    "a map where a list is wanted": (
+    "a map instead of a list": (
         "rules: {}\n",
         [(4, "rules", "must be a list (lines that begin with -), not {}")],
     ),
-    "a list where a map is wanted": ("values: []\n", [(4, "values", "must be a map (KEY: VALUE), not []")]),
+    "a list instead of a map": ("values: []\n", [(4, "values", "must be a map (KEY: VALUE), not []")]),
     "a row that is not a map": ("rules:\n  - x\n", [(5, "rules[0]", 'must be a map (KEY: VALUE), not "x"')]),
     "a row without a name": ("rules:\n  - reason: x\n", [(5, "rules[0]", "name is missing: add it")]),
-    "a new row without what a row needs": (
+    "a new row without a required key": (
         "rules:\n  - name: x\n    warn: w\n    reason: r\n",
         [(5, "rules[0]", "match is missing: add it")],
     ),
-    "a change of a row that is not there": (
+    "a change of an unknown row": (
         (
             "rules:\n  - {name: blocks-hole, mode: off}\n"
             "families:\n  - {name: trn2u, shapes: [{name: multinode, warn: w}]}\n"
@@ -81,23 +81,23 @@ SCHEMA: dict[str, tuple[str, Expected]] = {
             )
         ],
     ),
-    "a node config that there is not": (
+    "a node config of 0": (
         "families:\n  - name: trn2u\n    shapes: [{name: s, workers: 5, nodeConfig: 0}]\n",
         [(6, "families[0].shapes[0].nodeConfig", "must be 1 or more")],
     ),
-    "an amount of nothing": (
+    "a negative number of devices": (
         "families:\n  - {name: trn2u, wholeNode: {aws.amazon.com/neuron: -1}}\n",
         [(5, "families[0].wholeNode[aws.amazon.com/neuron]", "must be 0 or more")],
     ),
-    "no workers at all": (
+    "0 workers": (
         "families:\n  - name: trn2u\n    shapes: [{name: s, workers: 0, nodeConfig: 1}]\n",
         [(6, "families[0].shapes[0].workers", "must be 1 or more")],
     ),
-    "a worker count in other words": (
+    "an invalid number of workers": (
         "families:\n  - name: trn2u\n    shapes: [{name: s, workers: multiple of many, nodeConfig: 1}]\n",
         [(6, "families[0].shapes[0].workers", "must be a whole number (without quotes) or 'A to B' or")],
     ),
-    "several worker counts in a shape": (
+    "a list of numbers of workers in a shape": (
         "families:\n  - name: trn2u\n    shapes: [{name: s, workers: [3, 5], nodeConfig: 1}]\n",
         [
             (
@@ -107,11 +107,11 @@ SCHEMA: dict[str, tuple[str, Expected]] = {
             )
         ],
     ),
-    "a kind in other words": (
+    "an invalid kind": (
         "workloads: [{name: job, kinds: [trainruns.v1.ml.example.com]}]\n",
         [(4, "workloads[0].kinds[0]", "must be GROUP/VERSION/Kind, such as batch/v1/Job, not")],
     ),
-    "a family that is nearly there": (
+    "a misspelt family": (
         "families:\n  - name: trn2\n    shapes: [{name: s, workers: 5, nodeConfig: 1}]\n",
         [(5, "families[0]", "no row has the name 'trn2'; did you mean 'trn2u'?; a new row needs inst")],
     ),
@@ -132,16 +132,16 @@ SCHEMA: dict[str, tuple[str, Expected]] = {
         "families:\n  - name: trn2u\n    shapes: [{name: s, workers: 16 to 8, nodeConfig: 1}]\n",
         [(6, "families[0].shapes[0].workers", "is '16 to 8': the second number must be the larger")],
     ),
-    "another mode": (
+    "an invalid mode": (
         "rules:\n  - name: ultraserver-nodes\n    mode: audit\n",
         [(6, "rules[0].mode", 'must be enforce, shadow or off, not "audit"')],
     ),
 }
 
 
-@pytest.mark.parametrize(("text", "expected"), SCHEMA.values(), ids=SCHEMA)
-def test_the_schema_refuses(text: str, expected: Expected) -> None:
-    same_problems(EXTENDS + text, expected)
+@pytest.mark.parametrize(("text", "expected"), INVALID_ROWS.values(), ids=INVALID_ROWS)
+def test_the_schema_refuses_an_invalid_row(text: str, expected: Expected) -> None:
+    assert_problems(EXTENDS + text, expected)
 
 
 def test_every_violation_of_the_schema_is_reported_at_once() -> None:
@@ -155,16 +155,16 @@ def test_every_violation_of_the_schema_is_reported_at_once() -> None:
     ]
 
 
-TEXTS: dict[str, tuple[str, Expected]] = {
+INVALID_TEXTS: dict[str, tuple[str, Expected]] = {
     "an empty file": ("", [(1, "", "a rule table must be one YAML document, and this file has 0")]),
     "two documents": (
         HEAD + "---\n" + HEAD,
         [(1, "", "a rule table must be one YAML document, and this file has 2")],
     ),
     "a list": ("- a\n", [(1, "", 'must be a map (KEY: VALUE), not ["a"]')]),
-    "no YAML": (EXTENDS + "rules: [\n", [(5, "", "did not find expected node content")]),
-    "another version": (HEAD.replace("v1alpha2", "v2"), [(1, "apiVersion", "must be ")]),
-    "the form of 0.2.0": (
+    "invalid YAML": (EXTENDS + "rules: [\n", [(5, "", "did not find expected node content")]),
+    "an unknown version": (HEAD.replace("v1alpha2", "v2"), [(1, "apiVersion", "must be ")]),
+    "the version of 0.2.0": (
         HEAD.replace("v1alpha2", "v1alpha1"),
         [
             (
@@ -174,26 +174,26 @@ TEXTS: dict[str, tuple[str, Expected]] = {
             )
         ],
     ),
-    "another kind": (EXTENDS.replace("RuleTable", "Table"), [(2, "kind", "must be RuleTable, not")]),
-    "another base": (
+    "an unknown kind": (EXTENDS.replace("RuleTable", "Table"), [(2, "kind", "must be RuleTable, not")]),
+    "an unknown table in extends": (
         EXTENDS.replace("default", "mine"),
         [(3, "extends", "must be default or aws-document, not")],
     ),
 }
 
 
-@pytest.mark.parametrize("name", TEXTS)
-def test_a_text_that_is_no_table_is_refused(name: str) -> None:
-    text, expected = TEXTS[name]
+@pytest.mark.parametrize("name", INVALID_TEXTS)
+def test_a_text_that_is_not_a_table_is_refused(name: str) -> None:
+    text, expected = INVALID_TEXTS[name]
     assert expected[0] in [
         (line, path, message[: len(expected[0][2])]) for _, line, path, message in problems(text)
     ]
 
 
-def test_a_whole_table_must_have_every_section() -> None:
+def test_a_table_without_extends_must_have_every_required_section() -> None:
     messages = problems(HEAD)
-    lacking = "the table has no candidates, workloads, families, rules: add `extends: default`"
-    assert [row[3] for row in messages] == [f"{lacking}, which takes them from the packaged table"]
+    message = "the table has no candidates, workloads, families, rules: add `extends: default`"
+    assert [row[3] for row in messages] == [f"{message}, which takes them from the packaged table"]
 
 
 def test_a_text_that_is_not_utf_8_is_refused_with_the_line() -> None:
@@ -201,8 +201,8 @@ def test_a_text_that_is_not_utf_8_is_refused_with_the_line() -> None:
         load_text(EXTENDS.encode() + b"values: {a: \xff}\n", SOURCE)
 
 
-def test_every_pattern_of_the_rows_has_words() -> None:
-    """Protects from messages that show a regular expression, or say nothing."""
+def test_every_pattern_of_the_schema_has_a_description_for_messages() -> None:
+    """Protects users from messages that contain a regular expression."""
     rows = {
         name: form
         for name, form in published_schema()["$defs"].items()
@@ -210,4 +210,4 @@ def test_every_pattern_of_the_rows_has_words() -> None:
     }
     patterns = {value for path, value in walk(rows) if path[-1:] == ("pattern",) and isinstance(value, str)}
     assert len(patterns) > 5
-    assert [each for each in patterns if not next(part for part in FORMS if part in each)] == []
+    assert [pattern for pattern in patterns if not next(part for part in FORMS if part in pattern)] == []

@@ -1,4 +1,4 @@
-"""Selections that no node can meet, and instance types next to labels that only the cluster knows."""
+"""Tests of warnings about node selections that no node matches, or that have no instance type."""
 
 from typing import Any
 
@@ -15,29 +15,29 @@ UNIT = "neuron.amazonaws.com/ultraserver-server-id-4"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-def required(*expressions: Any, fields: Any = ()) -> Any:
+def node_affinity(*expressions: Any, fields: Any = ()) -> Any:
     term = {"matchExpressions": list(expressions)} | ({"matchFields": list(fields)} if fields else {})
     return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [term]}}}}
 
 
-def chosen(key: str, *values: str) -> Any:
+def label_in(key: str, *values: str) -> Any:
     return {"key": key, "operator": "In", "values": list(values)}
 
 
 HOST = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
 GROUP = "sagemaker.amazonaws.com/instance-group-name"
-KNOWN_HERE = [
+CLUSTER_LABELS = [
     ({"nodeSelector": {"eks.amazonaws.com/nodegroup": "a"}}, "eks.amazonaws.com/nodegroup"),
     ({"nodeSelector": {"karpenter.sh/nodepool": "a"}}, "karpenter.sh/nodepool"),
     ({"nodeSelector": {GROUP: "a"}}, GROUP),
-    (required(chosen("team", "a")), "team"),
-    (required(fields=[chosen("metadata.name", "node-1")]), "metadata.name"),
+    (node_affinity(label_in("team", "a")), "team"),
+    (node_affinity(fields=[label_in("metadata.name", "node-1")]), "metadata.name"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("spec", "label"), KNOWN_HERE, ids=[label for _, label in KNOWN_HERE])
-def test_an_instance_type_with_a_label_of_the_cluster_is_a_warning(spec: Any, label: str) -> None:
+@pytest.mark.parametrize(("spec", "label"), CLUSTER_LABELS, ids=[label for _, label in CLUSTER_LABELS])
+def test_an_instance_type_that_is_added_to_other_node_labels_is_a_warning(spec: Any, label: str) -> None:
     result = outcome(TABLE, mpijob(4, worker_spec=spec))
     (warning,) = result.warnings
     assert warning.startswith(
@@ -52,103 +52,120 @@ def test_an_instance_type_with_a_label_of_the_cluster_is_a_warning(spec: Any, la
     [
         {"nodeSelector": {"eks.amazonaws.com/nodegroup": "a", TYPE: "ml.trn2u.48xlarge"}},
         {"nodeSelector": {"team": "a", "beta.kubernetes.io/instance-type": "ml.trn2u.48xlarge"}},
-        required(chosen("team", "a"), chosen(TYPE, "p5.48xlarge", "ml.trn2u.48xlarge")),
+        node_affinity(label_in("team", "a"), label_in(TYPE, "p5.48xlarge", "ml.trn2u.48xlarge")),
     ],
 )
-def test_a_type_of_the_authors_own_is_taken_and_is_no_warning(spec: Any) -> None:
+def test_an_instance_type_of_the_author_is_kept_without_a_warning(spec: Any) -> None:
     result = outcome(TABLE, mpijob(4, worker_spec=spec))
     assert result.warnings == ()
     assert get(result.after, (*WORKER, "spec", "nodeSelector", TYPE)) == "ml.trn2u.48xlarge"
 
 
-def anti(kind: str, term: Any) -> Any:
+def pod_term(kind: str, term: Any) -> Any:
     return {"affinity": {kind: {REQUIRED: [{"topologyKey": UNIT, **term}]}}}
 
 
-def spread(**more: Any) -> Any:
+def spread_constraint(**fields: Any) -> Any:
     return {
         "maxSkew": 1,
         "topologyKey": UNIT,
         "whenUnsatisfiable": "DoNotSchedule",
-        "labelSelector": OWN,
-        **more,
+        "labelSelector": OWN_WORKERS,
+        **fields,
     }
 
 
 JOB_NAME = "training.kubeflow.org/job-name"
-OWN = {"matchLabels": {JOB_NAME: "train", "app": "train"}}
-NAMED = [{"key": "jobset.sigs.k8s.io/jobset-name", "operator": "In", "values": ["train"]}]
-OTHER = {"matchLabels": {JOB_NAME: "other"}}
-ABSENT = {"key": UNIT, "operator": "DoesNotExist"}
+OWN_WORKERS = {"matchLabels": {JOB_NAME: "train", "app": "train"}}
+OWN_JOBSET = [{"key": "jobset.sigs.k8s.io/jobset-name", "operator": "In", "values": ["train"]}]
+OTHER_JOB = {"matchLabels": {JOB_NAME: "other"}}
+NO_UNIT = {"key": UNIT, "operator": "DoesNotExist"}
 IMPOSSIBLE = {
-    "zones of selector and affinity": {"nodeSelector": {ZONE: "a"}, **required(chosen(ZONE, "b"))},
-    "zones of one term": required(chosen(ZONE, "a"), chosen(ZONE, "b")),
-    "a zone that is barred": required(chosen(ZONE, "a"), {"key": ZONE, "operator": "NotIn", "values": ["a"]}),
-    "nodes outside of UltraServers": required(ABSENT),
-    "an UltraServer that works not": {"nodeSelector": {UNIT: "0000000000000000"}},
-    "only such": required(chosen(UNIT, "0000000000000000")),
-    "processors of another sort": {"nodeSelector": {"kubernetes.io/arch": "arm64"}},
-    "processors of another sort by affinity": required(chosen("kubernetes.io/arch", "arm64", "s390x")),
-    "no processors of the sort": required(
+    "two zones, in selector and affinity": {
+        "nodeSelector": {ZONE: "a"},
+        **node_affinity(label_in(ZONE, "b")),
+    },
+    "two zones in one term": node_affinity(label_in(ZONE, "a"), label_in(ZONE, "b")),
+    "a zone that the term excludes": node_affinity(
+        label_in(ZONE, "a"), {"key": ZONE, "operator": "NotIn", "values": ["a"]}
+    ),
+    "nodes outside of UltraServers": node_affinity(NO_UNIT),
+    "the id of nodes outside of UltraServers": {"nodeSelector": {UNIT: "0000000000000000"}},
+    "the id of nodes outside of UltraServers by affinity": node_affinity(label_in(UNIT, "0000000000000000")),
+    "another architecture": {"nodeSelector": {"kubernetes.io/arch": "arm64"}},
+    "another architecture by affinity": node_affinity(label_in("kubernetes.io/arch", "arm64", "s390x")),
+    "excluded architecture": node_affinity(
         {"key": "kubernetes.io/arch", "operator": "NotIn", "values": ["amd64"]}
     ),
-    "another system": {"nodeSelector": {"kubernetes.io/os": "windows"}},
-    "one node by its name": {"nodeSelector": {HOST: "node-1"}},
-    "fewer nodes than workers": required(chosen(HOST, "a", "b", "c")),
-    "its own workers on one node": anti("podAffinity", {"labelSelector": OWN, "topologyKey": HOST}),
-    "its own workers in zones apart": anti("podAntiAffinity", {"labelSelector": OWN, "topologyKey": ZONE}),
-    "its own workers apart": anti("podAntiAffinity", {"labelSelector": OWN}),
-    "its own by an operator's label": anti("podAntiAffinity", {"labelSelector": {"matchExpressions": NAMED}}),
-    "all pods apart": anti("podAntiAffinity", {"labelSelector": {}}),
-    "another job's workers": anti("podAffinity", {"labelSelector": OTHER}),
-    "spread": {"topologySpreadConstraints": [spread()]},
-    "spread and other nodes": {"topologySpreadConstraints": [spread(nodeAffinityPolicy="Ignore")]},
+    "another operating system": {"nodeSelector": {"kubernetes.io/os": "windows"}},
+    "the name of one node": {"nodeSelector": {HOST: "node-1"}},
+    "fewer node names than workers": node_affinity(label_in(HOST, "a", "b", "c")),
+    "own workers on one node": pod_term("podAffinity", {"labelSelector": OWN_WORKERS, "topologyKey": HOST}),
+    "own workers in different zones": pod_term(
+        "podAntiAffinity", {"labelSelector": OWN_WORKERS, "topologyKey": ZONE}
+    ),
+    "own workers on different units": pod_term("podAntiAffinity", {"labelSelector": OWN_WORKERS}),
+    "own workers on different units, by an operator's label": pod_term(
+        "podAntiAffinity", {"labelSelector": {"matchExpressions": OWN_JOBSET}}
+    ),
+    "all pods on different units": pod_term("podAntiAffinity", {"labelSelector": {}}),
+    "on the unit of another job": pod_term("podAffinity", {"labelSelector": OTHER_JOB}),
+    "spread over units": {"topologySpreadConstraints": [spread_constraint()]},
+    "spread over units, with nodeAffinityPolicy Ignore": {
+        "topologySpreadConstraints": [spread_constraint(nodeAffinityPolicy="Ignore")]
+    },
 }
 POSSIBLE = {
-    "a zone": {"nodeSelector": {ZONE: "a"}, **required(chosen(ZONE, "a", "b"))},
+    "a zone": {"nodeSelector": {ZONE: "a"}, **node_affinity(label_in(ZONE, "a", "b"))},
     "an UltraServer": {"nodeSelector": {UNIT: "0123456789abcdef"}},
-    "its processors": {"nodeSelector": {"kubernetes.io/arch": "amd64"}},
+    "the architecture": {"nodeSelector": {"kubernetes.io/arch": "amd64"}},
     "one of two terms": {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [
-        {"matchExpressions": [ABSENT]}, {"matchExpressions": [chosen(ZONE, "a")]}]}}}},
-    "AWS's own term": anti("podAntiAffinity", {"labelSelector": {
+        {"matchExpressions": [NO_UNIT]}, {"matchExpressions": [label_in(ZONE, "a")]}]}}}},
+    "AWS's own term": pod_term("podAntiAffinity", {"labelSelector": {
         "matchExpressions": [{"key": JOB_NAME, "operator": "NotIn", "values": ["train"]}],
         "matchLabels": {"training.kubeflow.org/job-role": "worker"}}}),
-    "other pods apart": anti("podAntiAffinity", {"labelSelector": {"matchLabels": {"app": "other"}}}),
-    "no selector": anti("podAntiAffinity", {}),
-    "together": anti("podAffinity", {"labelSelector": OWN}),
-    "with pods of a cache": anti("podAffinity", {"labelSelector": {"matchLabels": {"app": "cache"}}}),
-    "processors of both sorts": required(chosen("kubernetes.io/arch", "arm64", "amd64")),
-    "its system": {"nodeSelector": {"kubernetes.io/os": "linux", "beta.kubernetes.io/arch": "amd64"}},
-    "nodes by their names": required(chosen(HOST, "a", "b", "c", "d", "e")),
-    "on the node of a cache": anti(
+    "not on the unit of other pods": pod_term(
+        "podAntiAffinity", {"labelSelector": {"matchLabels": {"app": "other"}}}),
+    "a term without a selector": pod_term("podAntiAffinity", {}),
+    "own workers on one unit": pod_term("podAffinity", {"labelSelector": OWN_WORKERS}),
+    "on the unit of a cache": pod_term("podAffinity", {"labelSelector": {"matchLabels": {"app": "cache"}}}),
+    "two architectures": node_affinity(label_in("kubernetes.io/arch", "arm64", "amd64")),
+    "the operating system": {
+        "nodeSelector": {"kubernetes.io/os": "linux", "beta.kubernetes.io/arch": "amd64"}},
+    "more node names than workers": node_affinity(label_in(HOST, "a", "b", "c", "d", "e")),
+    "on the node of a cache": pod_term(
         "podAffinity", {"labelSelector": {"matchLabels": {"app": "cache"}}, "topologyKey": HOST}),
-    "in its zone": anti("podAffinity", {"labelSelector": OWN, "topologyKey": ZONE}),
-    "others in other zones": anti("podAntiAffinity", {"labelSelector": OTHER, "topologyKey": ZONE}),
-    "spread over zones": {"topologySpreadConstraints": [spread(topologyKey=ZONE)]},
-    "apart by host": anti("podAntiAffinity", {"labelSelector": OWN, "topologyKey": "kubernetes.io/hostname"}),
-    "spread where it can": {"topologySpreadConstraints": [spread(whenUnsatisfiable="ScheduleAnyway")]},
-    "spread over the nodes of other jobs": {"topologySpreadConstraints": [spread(labelSelector=OTHER)]},
-    "spread by fours": {"topologySpreadConstraints": [spread(maxSkew=4)]},
+    "own workers in one zone": pod_term("podAffinity", {"labelSelector": OWN_WORKERS, "topologyKey": ZONE}),
+    "not in the zone of another job": pod_term(
+        "podAntiAffinity", {"labelSelector": OTHER_JOB, "topologyKey": ZONE}),
+    "spread over zones": {"topologySpreadConstraints": [spread_constraint(topologyKey=ZONE)]},
+    "own workers on different nodes": pod_term(
+        "podAntiAffinity", {"labelSelector": OWN_WORKERS, "topologyKey": "kubernetes.io/hostname"}),
+    "spread with ScheduleAnyway": {
+        "topologySpreadConstraints": [spread_constraint(whenUnsatisfiable="ScheduleAnyway")]},
+    "spread of another job's workers": {
+        "topologySpreadConstraints": [spread_constraint(labelSelector=OTHER_JOB)]},
+    "spread with maxSkew 4": {"topologySpreadConstraints": [spread_constraint(maxSkew=4)]},
 }  # fmt: skip
 
 
-def selecting(spec: Any, workers: int = 4) -> list[str]:
+def waiting_warnings(spec: Any, workers: int = 4) -> list[str]:
     job = put(mpijob(workers, worker_spec=spec), (*WORKER, "metadata", "labels"), {"app": "train"})
     return [text for text in outcome(TABLE, job).warnings if text.startswith("the job waits forever: ")]
 
 
 @pytest.mark.parametrize("spec", IMPOSSIBLE.values(), ids=IMPOSSIBLE)
-def test_what_no_node_can_meet_is_a_warning(spec: Any) -> None:
-    assert len(selecting(spec)) == 1
+def test_a_selection_that_no_nodes_can_match_is_a_warning(spec: Any) -> None:
+    assert len(waiting_warnings(spec)) == 1
 
 
 @pytest.mark.parametrize("spec", POSSIBLE.values(), ids=POSSIBLE)
-def test_what_nodes_can_meet_is_none(spec: Any) -> None:
-    assert selecting(spec) == []
+def test_a_selection_that_nodes_can_match_is_not_a_warning(spec: Any) -> None:
+    assert waiting_warnings(spec) == []
 
 
 @pytest.mark.parametrize(
-    ("more", "waits"),
+    ("fields", "waits"),
     [
         ({}, False),
         ({"minDomains": 1}, False),
@@ -158,52 +175,57 @@ def test_what_nodes_can_meet_is_none(spec: Any) -> None:
     ],
 )
 @pytest.mark.parametrize("workers", [4, 8])
-def test_workers_that_are_pinned_spread_over_their_own_unit(
-    more: dict[str, Any], workers: int, *, waits: bool
+def test_a_spread_constraint_that_pinned_workers_cannot_meet_leaves_a_job_unplaced(
+    fields: dict[str, Any], workers: int, *, waits: bool
 ) -> None:
-    """As a real scheduler does: tests/plane/placement/test_replicas.py."""
-    spec = {"topologySpreadConstraints": [spread(labelSelector={"matchLabels": {JOB_NAME: "train"}}, **more)]}
+    """With a real scheduler, tests/plane/placement/test_replicas.py places the jobs without `fields`."""
+    spec = {
+        "topologySpreadConstraints": [
+            spread_constraint(labelSelector={"matchLabels": {JOB_NAME: "train"}}, **fields)
+        ]
+    }
     result = outcome(load_installed(), mpijob(workers, worker_spec=spec))
     assert (result.unplaced != ()) is waits
 
 
 def test_all_workers_of_a_larger_job_cannot_be_on_one_ultraserver() -> None:
-    together = anti("podAffinity", {"labelSelector": OWN})
-    assert len(selecting(together, 8)) == 1
+    on_one_unit = pod_term("podAffinity", {"labelSelector": OWN_WORKERS})
+    assert len(waiting_warnings(on_one_unit, 8)) == 1
 
 
 @pytest.mark.parametrize(
     ("spec", "workers", "warns"),
     [
         ({"nodeSelector": {UNIT: "a"}}, 8, True),
-        (required(chosen(UNIT, "a")), 8, True),
-        (required(chosen(UNIT, "a", "b")), 8, False),
-        (required(chosen(UNIT, "a", "b")), 12, True),
-        ({"nodeSelector": {UNIT: "a"}, **required(chosen(UNIT, "a", "b"))}, 8, True),
+        (node_affinity(label_in(UNIT, "a")), 8, True),
+        (node_affinity(label_in(UNIT, "a", "b")), 8, False),
+        (node_affinity(label_in(UNIT, "a", "b")), 12, True),
+        ({"nodeSelector": {UNIT: "a"}, **node_affinity(label_in(UNIT, "a", "b"))}, 8, True),
     ],
 )
-def test_units_by_name_hold_all_workers(spec: Any, workers: int, *, warns: bool) -> None:
-    """Protects from a job that waits for ever without a word: it names fewer UltraServers than it needs."""
-    messages = selecting(spec, workers)
+def test_a_selection_of_too_few_units_for_the_job_is_a_warning(
+    spec: Any, workers: int, *, warns: bool
+) -> None:
+    """Protects users whose job selects fewer UltraServers than it needs, and so waits forever."""
+    messages = waiting_warnings(spec, workers)
     assert len(messages) == warns
     assert all("fewer than" in text and UNIT in text for text in messages)
 
 
-def test_each_worker_may_meet_another_of_several_terms() -> None:
-    terms = [{"matchExpressions": [chosen(UNIT, name)]} for name in "ab"]
-    assert selecting({"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}}, 8) == []
+def test_the_workers_of_a_job_may_match_different_terms() -> None:
+    terms = [{"matchExpressions": [label_in(UNIT, name)]} for name in "ab"]
+    assert waiting_warnings({"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}}, 8) == []
 
 
-def test_two_instance_types_at_once_are_named() -> None:
-    """Protects from a reason that names only one of the two labels."""
+def test_the_reason_names_both_labels_if_a_job_selects_two_instance_types() -> None:
     types = {TYPE: "trn2u.48xlarge", "beta.kubernetes.io/instance-type": "ml.trn2u.48xlarge"}
     reason = outcome(TABLE, mpijob(4, worker_spec={"nodeSelector": types})).reason
     assert "asks for two instance types at once, which no node has" in reason
     assert all(f'{label} "{value}"' in reason for label, value in types.items())
 
 
-def test_a_single_worker_may_name_its_node_and_several_may_not() -> None:
-    """Protects jobs of single nodes, which have no topology key, from waiting for ever without a word."""
-    assert selecting({"nodeSelector": {HOST: "node-1"}}, 1) == []
-    (message,) = selecting({"nodeSelector": {HOST: "node-1"}}, 3)
+def test_one_worker_can_select_a_node_name_and_several_workers_cannot() -> None:
+    """Protects users of jobs on single nodes, which have no topology key, from a job that waits forever."""
+    assert waiting_warnings({"nodeSelector": {HOST: "node-1"}}, 1) == []
+    (message,) = waiting_warnings({"nodeSelector": {HOST: "node-1"}}, 3)
     assert f"leave fewer than 3 values of label {HOST}" in message

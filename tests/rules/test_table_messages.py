@@ -1,4 +1,4 @@
-"""The texts about rule tables; other tests compare places of problems, and the facts that a text has."""
+"""Tests of the texts of messages about rule tables. Other tests check the places of problems."""
 
 from typing import Any
 
@@ -52,7 +52,7 @@ TEXTS: dict[str, list[tuple[tuple[Any, ...], str]]] = {
         (("a.b", ["a.c"], "; did you mean 'a.c'?"), "unknown placeholder $(a.b); did you mean 'a.c'?"),
     ],
 }
-"""The texts of each function, with its values."""
+"""For each function, its arguments and the text that it returns."""
 
 CONSTANTS = {
     "missing": "{} is missing: add it",
@@ -152,7 +152,7 @@ CONSTANTS = {
         "rule {0} replaces {1} only for some jobs: exclude these jobs in match of {1}, and remove `replaces`"
     ),
 }
-"""The texts without values, and the templates."""
+"""The constants, and the templates that messages are formatted from."""
 
 TABLES: dict[str, dict[str, str]] = {
     "VIOLATIONS": {
@@ -202,11 +202,11 @@ TABLES: dict[str, dict[str, str]] = {
         keys.BLOCK: "add this label to the Pod, or the Pod is not in its own block",
     },
 }
-"""The texts by key."""
+"""The dictionaries of texts."""
 
 
-def test_every_text_is_compared() -> None:
-    """Protects this module from a new function that it does not know."""
+def test_this_module_has_all_functions_and_dictionaries() -> None:
+    """Fails if this module has no texts for a function or dictionary of the product."""
     assert texts.functions(messages) == set(TEXTS)
     tables = {name for name, value in vars(messages).items() if name.isupper() and isinstance(value, dict)}
     assert tables == {*TABLES, "TYPES", "JSON_TYPES"}
@@ -215,14 +215,14 @@ def test_every_text_is_compared() -> None:
 @pytest.mark.parametrize(
     ("name", "values", "text"), [(name, *case) for name, cases in TEXTS.items() for case in cases]
 )
-def test_the_text_of_a_function(name: str, values: tuple[Any, ...], text: str) -> None:
+def test_a_function_returns_its_text(name: str, values: tuple[Any, ...], text: str) -> None:
     assert getattr(messages, name)(*values) == text
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_the_texts_of_a_table(name: str) -> None:
+def test_a_dictionary_has_these_texts(name: str) -> None:
     assert getattr(messages, name) == TABLES[name]
 
 
-def test_the_texts_without_values_and_the_templates() -> None:
-    assert texts.written(messages) == CONSTANTS
+def test_the_constants_and_templates_have_these_texts() -> None:
+    assert texts.constants(messages) == CONSTANTS

@@ -1,4 +1,4 @@
-"""Workload rows: each kind that the project means to serve can be described, and opens as it should."""
+"""Tests of workload rows: how tables read jobs of each kind, and which workload rows are refused."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ from testbed.mpijob import mpijob
 from tests.engine import hostile
 from tests.helpers import load_text
 from tests.plane.kinds.jobs import job, jobset, leaderworkerset, named, pytorchjob, template
-from tests.rules.tables import EXTENDS, Expected, outcome, same_problems
+from tests.rules.tables import EXTENDS, Expected, assert_problems, outcome
 from tests.t9k import t9k_mpijob
 from webhook.objects.tree import drop, get
 from webhook.rows.table import Table
@@ -28,8 +28,8 @@ def kinds() -> Table:
 
 JOBSET: Any = jobset(2, 4)
 JOBSET["spec"]["replicatedJobs"].insert(0, {"name": "launcher", "template": {"spec": {"template": {}}}})
-CRON = {"ownerReferences": [{"kind": "CronJob", "controller": True}]}
-OPENS: dict[str, tuple[dict[str, Any], str, int]] = {
+CRON_OWNER = {"ownerReferences": [{"kind": "CronJob", "controller": True}]}
+JOBS_OF_KINDS: dict[str, tuple[dict[str, Any], str, int]] = {
     "T9k's MPIJob with spec.worker": (t9k_mpijob("worker", 8), "t9k-mpijob", 8),
     "T9k's MPIJob with replicaSpecs and an empty launcher template": (
         t9k_mpijob("replicaSpecs"),
@@ -39,10 +39,10 @@ OPENS: dict[str, tuple[dict[str, Any], str, int]] = {
     "a PyTorchJob, whose master takes a node as well": (pytorchjob(3), "pytorchjob", 4),
     "a PyTorchJob of a master alone": (drop(pytorchjob(3), PYTORCH_WORKER), "pytorchjob", 1),
     "a Job": (job(4), "job", 4),
-    "a Job of a CronJob": (job(2) | {"metadata": {"name": "train", **CRON}}, "job", 2),
-    "a Job that says no parallelism": (named("batch/v1/Job", {"template": template()}), "job", 1),
-    "a JobSet, whose workers are a product": (JOBSET, "jobset", 8),
-    "a LeaderWorkerSet, whose group and not the object is the unit": (
+    "a Job of a CronJob": (job(2) | {"metadata": {"name": "train", **CRON_OWNER}}, "job", 2),
+    "a Job without parallelism": (named("batch/v1/Job", {"template": template()}), "job", 1),
+    "a JobSet with several Jobs of several Pods": (JOBSET, "jobset", 8),
+    "a LeaderWorkerSet, of which the workers of one group count": (
         leaderworkerset(3, 4),
         "leaderworkerset",
         4,
@@ -51,9 +51,9 @@ OPENS: dict[str, tuple[dict[str, Any], str, int]] = {
 }
 
 
-@pytest.mark.parametrize("case", OPENS)
-def test_each_kind_opens_with_its_number_of_nodes_and_its_workers_are_placed(kinds: Table, case: str) -> None:
-    obj, workload, nodes = OPENS[case]
+@pytest.mark.parametrize("case", JOBS_OF_KINDS)
+def test_a_job_of_each_kind_is_placed_and_has_its_number_of_nodes(kinds: Table, case: str) -> None:
+    obj, workload, nodes = JOBS_OF_KINDS[case]
     result = outcome(kinds, obj)
     assert result.facts["workload"] == workload
     assert result.facts["nodes"] == str(nodes)
@@ -62,21 +62,21 @@ def test_each_kind_opens_with_its_number_of_nodes_and_its_workers_are_placed(kin
     assert outcome(kinds, result.after).operations == ()
 
 
-def test_every_group_that_takes_nodes_gets_what_workers_get(kinds: Table) -> None:
-    obj, _, _ = OPENS["a PyTorchJob, whose master takes a node as well"]
+def test_every_group_that_takes_nodes_gets_the_job_label_and_affinity(kinds: Table) -> None:
+    obj, _, _ = JOBS_OF_KINDS["a PyTorchJob, whose master takes a node as well"]
     specs = outcome(kinds, obj).after["spec"]["pytorchReplicaSpecs"]
     for role in ("Master", "Worker"):
         assert (
             specs[role]["template"]["metadata"]["labels"][JOB_LABEL]
             == "default.train_PyTorchJob.kubeflow.org"
         )
-        together = specs[role]["template"]["spec"]["affinity"]["podAffinity"]
-        (term,) = together["requiredDuringSchedulingIgnoredDuringExecution"]
+        affinity = specs[role]["template"]["spec"]["affinity"]["podAffinity"]
+        (term,) = affinity["requiredDuringSchedulingIgnoredDuringExecution"]
         assert term["labelSelector"] == {"matchLabels": {JOB_LABEL: "default.train_PyTorchJob.kubeflow.org"}}
 
 
-def test_an_element_of_a_list_is_patched_where_it_stands(kinds: Table) -> None:
-    obj, _, _ = OPENS["a JobSet, whose workers are a product"]
+def test_the_patch_changes_only_the_list_element_that_takes_nodes(kinds: Table) -> None:
+    obj, _, _ = JOBS_OF_KINDS["a JobSet with several Jobs of several Pods"]
     result = outcome(kinds, obj)
     assert all(
         op["path"].startswith("/spec/replicatedJobs/1/template/spec/template") for op in result.operations
@@ -84,8 +84,8 @@ def test_an_element_of_a_list_is_patched_where_it_stands(kinds: Table) -> None:
 
 
 def test_workloads_of_one_kind_are_distinguished_by_when(kinds: Table) -> None:
-    assert outcome(kinds, hostile.pod({})).facts["workload"] == "pod"
-    bare, _, _ = OPENS["a bare Pod"]
+    assert outcome(kinds, hostile.launcher_pod({})).facts["workload"] == "pod"
+    bare, _, _ = JOBS_OF_KINDS["a bare Pod"]
     assert outcome(kinds, bare).facts["workload"] == "bare-pod"
     owned = {**bare, "metadata": {"ownerReferences": [{"kind": "Job", "controller": True}]}}
     result = outcome(kinds, owned)
@@ -96,7 +96,7 @@ RESEARCH = {"kueue.x-k8s.io/queue-name": "research-a"}
 
 
 @pytest.mark.parametrize(
-    ("labels", "annotations", "namespace", "why"),
+    ("labels", "annotations", "namespace", "skip_reason"),
     [
         (RESEARCH, {}, "research-1", ""),
         (RESEARCH, {"example.com/team": "core"}, "research-1", ""),
@@ -109,8 +109,8 @@ RESEARCH = {"kueue.x-k8s.io/queue-name": "research-a"}
         ),
     ],
 )
-def test_rules_look_at_labels_annotations_and_the_namespace(
-    kinds: Table, labels: Any, annotations: Any, namespace: str, why: str
+def test_a_rule_matches_labels_annotations_and_the_namespace(
+    kinds: Table, labels: Any, annotations: Any, namespace: str, skip_reason: str
 ) -> None:
     obj = mpijob()
     obj["metadata"] = {
@@ -121,11 +121,11 @@ def test_rules_look_at_labels_annotations_and_the_namespace(
     }
     result = outcome(kinds, obj, namespace=namespace)
     (row,) = (row for row in result.rules if row.name == "queue-priority")
-    assert (row.why if why else row.state) == (why or "fired")
+    assert (row.why if skip_reason else row.state) == (skip_reason or "fired")
 
 
 @pytest.mark.parametrize("meta", [None, [], "x", {"labels": []}, {"annotations": "x"}])
-def test_metadata_of_any_type_is_no_error(kinds: Table, meta: Any) -> None:
+def test_metadata_of_any_type_is_not_denied(kinds: Table, meta: Any) -> None:
     result = outcome(kinds, {**mpijob(), "metadata": meta})
     assert not result.denials
 
@@ -133,7 +133,7 @@ def test_metadata_of_any_type_is_no_error(kinds: Table, meta: Any) -> None:
 WORKLOAD = "workloads:\n  - name: gang\n    kinds: [example.com/v1/Gang]\n"
 GROUP = "    groups: [{role: worker, takesNodes: true, template: /t}]\n"
 
-NEVER: dict[str, tuple[str, Expected]] = {
+INVALID_WORKLOADS: dict[str, tuple[str, Expected]] = {
     "a list element by its position": (
         WORKLOAD
         + "    groups: [{role: worker, takesNodes: true, template: /spec/replicatedJobs/0/template}]\n",
@@ -145,15 +145,15 @@ NEVER: dict[str, tuple[str, Expected]] = {
             )
         ],
     ),
-    "replicas by a position": (
+    "replicas by the position of a list element": (
         WORKLOAD + "    groups: [{role: worker, takesNodes: true, template: /t, replicas: [2, /jobs/1/n]}]\n",
         [(7, "workloads[0].groups[0].replicas[1]", "/jobs/1/n can never exist")],
     ),
-    "a field with a broken selection": (
+    "a field with an invalid path": (
         WORKLOAD + GROUP + "    fields: {queue: {path: '/jobs[0]', default: x}}\n",
         [(8, "workloads[0].fields.queue.path", "'jobs[0]' selects no list element")],
     ),
-    "a kind that another workload takes whole": (
+    "a kind of which another workload reads every object": (
         WORKLOAD.replace("example.com/v1/Gang", "kubeflow.org/v2beta1/MPIJob") + GROUP,
         [
             (
@@ -163,7 +163,7 @@ NEVER: dict[str, tuple[str, Expected]] = {
             )
         ],
     ),
-    "a condition on a field that there is not": (
+    "a condition on an unknown field": (
         WORKLOAD + GROUP + "    when: {queue: x}\n",
         [(8, "workloads[0].when.queue", "the workload has no field 'queue'; its fields are none")],
     ),
@@ -171,7 +171,7 @@ NEVER: dict[str, tuple[str, Expected]] = {
         WORKLOAD + "    groups: [{role: worker, template: /t}]\n",
         [(7, "workloads[0].groups[0].takesNodes", "'worker' is the role of pods that take nodes")],
     ),
-    "two groups of one role": (
+    "two groups with the same role": (
         WORKLOAD + "    groups: [{role: a, template: /t}, {role: a, template: /u}]\n",
         [(7, "workloads[0].groups[1].role", "'a' is the role of two groups")],
     ),
@@ -186,25 +186,25 @@ NEVER: dict[str, tuple[str, Expected]] = {
 }
 
 
-@pytest.mark.parametrize("case", NEVER)
-def test_a_row_that_can_never_fire_is_refused_with_the_reason(case: str) -> None:
-    text, expected = NEVER[case]
-    same_problems(EXTENDS + text, expected)
+@pytest.mark.parametrize("case", INVALID_WORKLOADS)
+def test_an_invalid_workload_is_refused_with_the_reason(case: str) -> None:
+    text, expected = INVALID_WORKLOADS[case]
+    assert_problems(EXTENDS + text, expected)
 
 
-def test_a_rule_for_one_of_several_templates_quotes_that_ones_container() -> None:
+def test_a_rule_that_matches_one_of_two_templates_has_the_container_of_this_template() -> None:
     rule = (
         "  - {name: x, reason: r, match: {workload: jobset, role: worker, image: two},\n"
         "     add: {spec: {containers: [{name: $(worker.container), tty: true}]}}}\n"
     )
-    two: Any = jobset(1, 1)
-    two["spec"]["replicatedJobs"] *= 2
-    two = json.loads(json.dumps(two))
+    job_set: Any = jobset(1, 1)
+    job_set["spec"]["replicatedJobs"] *= 2
+    job_set = json.loads(json.dumps(job_set))
     path = ("template", "spec", "template", "spec", "containers", 0)
-    for name, part in zip(("one", "two"), two["spec"]["replicatedJobs"], strict=True):
-        part["name"] = name
-        get(part, path).update(name=name, image=name)
-    found = outcome(load_text(EXTENDS + "rules:\n" + rule, "mine.yaml"), two)
-    assert found.warnings == ()
-    containers = [get(found.after, ("spec", "replicatedJobs", at, *path)) for at in range(2)]
+    for name, replicated_job in zip(("one", "two"), job_set["spec"]["replicatedJobs"], strict=True):
+        replicated_job["name"] = name
+        get(replicated_job, path).update(name=name, image=name)
+    result = outcome(load_text(EXTENDS + "rules:\n" + rule, "mine.yaml"), job_set)
+    assert result.warnings == ()
+    containers = [get(result.after, ("spec", "replicatedJobs", index, *path)) for index in range(2)]
     assert [container.get("tty") for container in containers] == [None, True]

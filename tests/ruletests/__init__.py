@@ -1,1 +1,1 @@
-"""Tests of rule tests."""
+"""Tests of the command ``rules test``."""

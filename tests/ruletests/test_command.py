@@ -1,4 +1,4 @@
-"""``rules test DIR``: what passes, what fails and says why, what cannot be run, and what is written."""
+"""Tests of ``rules test DIR``: passing and failing cases, unusable folders, snapshots and reports."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from testbed.mpijob import mpijob
-from tests.rules.tables import EXTENDS, after, extended
+from tests.rules.tables import EXTENDS, extend_table, mutate
 from webhook.cli import main
 from webhook.documents import read_documents
 from webhook.rules.load import load_default
@@ -27,76 +27,80 @@ TEAM = """rules:
 """
 
 
-def case(name: str = "one", *, expect: Any = None, obj: Any = JOB, **more: Any) -> dict[str, Any]:
-    return {"name": name, "object": obj, "expect": expect or FIRED, **more}
+def case(name: str = "one", *, expect: Any = None, obj: Any = JOB, **fields: Any) -> dict[str, Any]:
+    return {"name": name, "object": obj, "expect": expect or FIRED, **fields}
 
 
-def files(folder: Path, **texts: Any) -> Path:
-    """Returns a folder with a file for each; values are written as JSON, which is YAML."""
+def write_files(folder: Path, **texts: Any) -> Path:
+    """Writes files into a folder and returns the folder. A value that is not a text is written as JSON."""
     for name, value in texts.items():
         text = value if isinstance(value, str) else json.dumps(value)
         (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
     return folder
 
 
-def ran(folder: Path, *words: str | Path) -> Result:
-    arguments = ["rules", "test", str(folder), *map(str, words)]
+def run_tests(folder: Path, *options: str | Path) -> Result:
+    arguments = ["rules", "test", str(folder), *map(str, options)]
     return CliRunner().invoke(main, arguments, catch_exceptions=False)
 
 
-def test_a_case_passes_and_rules_that_never_fired_are_named(tmp_path: Path) -> None:
-    """Exit status 0 means that a case ran; the packaged rules are named for the packaged table only."""
-    placed = case("two", expect={"outcome": "placed"})
-    done = ran(files(tmp_path, a=[case(expect={"outcome": "allowed", **FIRED}), placed]))
-    first, last, *_ = done.stdout.splitlines()
-    assert (done.exit_code, first) == (0, "2 cases, 0 failed")
-    assert last.startswith("never fired: native-gang, pods-not-at-once, ")
-    assert " job-label," not in done.stdout
+def test_a_case_passes_and_rules_that_never_fired_are_listed(tmp_path: Path) -> None:
+    """With the user's own table, only the rules of this table are listed, and not the packaged rules."""
+    second_case = case("two", expect={"outcome": "placed"})
+    result = run_tests(write_files(tmp_path, a=[case(expect={"outcome": "allowed", **FIRED}), second_case]))
+    summary, never_fired, *_ = result.stdout.splitlines()
+    assert (result.exit_code, summary) == (0, "2 cases, 0 failed")
+    assert never_fired.startswith("never fired: native-gang, pods-not-at-once, ")
+    assert " job-label," not in result.stdout
     (table := tmp_path / ".table.yaml").write_text(EXTENDS + TEAM)
-    assert ran(tmp_path, "--rules", table).stdout.splitlines()[1] == "never fired: team"
+    assert run_tests(tmp_path, "--rules", table).stdout.splitlines()[1] == "never fired: team"
 
 
 def test_a_case_defines_how_an_object_is_sent(tmp_path: Path) -> None:
-    """Namespace, user and time of the request, and a merge patch of a file that several cases share."""
-    other = {"metadata": {"name": None, "generateName": "x-"}}
+    """A case can set the request's namespace, user and time, and patch an object that cases share."""
+    patch = {"metadata": {"name": None, "generateName": "x-"}}
     expect = {"outcome": "warned", "messages": ["hello team-a"], "rules": {"team": "fired"}}
     settings = {"namespace": "team-a", "username": "ada", "operation": "CREATE"}
-    one = case(obj="job.yaml", settings=settings, expect=expect, now="2026-11-23T12:00:00+01:00")
-    two = case(
-        "two", obj="job.yaml", expect={"rules": {"team": "skipped"}, "snapshot": True}, **{"with": other}
+    first_case = case(obj="job.yaml", settings=settings, expect=expect, now="2026-11-23T12:00:00+01:00")
+    second_case = case(
+        "two", obj="job.yaml", expect={"rules": {"team": "skipped"}, "snapshot": True}, **{"with": patch}
     )
-    folder = files(tmp_path, a=[one, two], job=JOB)
+    folder = write_files(tmp_path, a=[first_case, second_case], job=JOB)
     (table := tmp_path / ".table.yaml").write_text(EXTENDS + TEAM)
-    assert ran(folder, "--rules", table, "--update").exit_code == 0
-    (kept,) = read_documents((folder / "a.snapshots.yaml").read_bytes())
-    assert kept.value["two"]["metadata"] == {"generateName": "x-"}
+    assert run_tests(folder, "--rules", table, "--update").exit_code == 0
+    (snapshots,) = read_documents((folder / "a.snapshots.yaml").read_bytes())
+    assert snapshots.value["two"]["metadata"] == {"generateName": "x-"}
 
 
-def test_an_update_is_what_the_cluster_does_with_one(tmp_path: Path) -> None:
-    """What an update takes out of a stored job is put back."""
+def test_a_case_with_an_old_object_is_an_update(tmp_path: Path) -> None:
+    """The additions that the update removes from the stored job are put back."""
     suspended = mpijob() | {"spec": {**JOB["spec"], "runPolicy": {"suspend": True}}}
-    stored = after(load_default(), suspended)
-    one = case(obj=suspended, oldObject=stored, expect={"snapshot": True}, settings={"operation": "UPDATE"})
-    folder = files(tmp_path, a=[one, case("two", oldObject=JOB, expect={"patch": []})])
-    assert ran(folder, "--update").exit_code == 0
+    stored = mutate(load_default(), suspended)
+    first_case = case(
+        obj=suspended, oldObject=stored, expect={"snapshot": True}, settings={"operation": "UPDATE"}
+    )
+    folder = write_files(tmp_path, a=[first_case, case("two", oldObject=JOB, expect={"patch": []})])
+    assert run_tests(folder, "--update").exit_code == 0
     assert "init-script" in (folder / "a.snapshots.yaml").read_text()
 
 
 @pytest.mark.parametrize("target", [".git/hooks/pre-commit", "notes.txt"])
-def test_update_writes_through_no_link(tmp_path: Path, target: str) -> None:
-    """A link in the folder of another user would have a hook of git written, which then runs."""
-    folder = files(tmp_path, a=[case(expect={"snapshot": True})], b=[case("two", expect={"snapshot": True})])
+def test_update_does_not_write_through_a_link(tmp_path: Path, target: str) -> None:
+    """Protects users who test another user's folder: a link could lead to a Git hook, which runs later."""
+    folder = write_files(
+        tmp_path, a=[case(expect={"snapshot": True})], b=[case("two", expect={"snapshot": True})]
+    )
     (folder / target).parent.mkdir(parents=True, exist_ok=True)
     (folder / target).write_text("{}")
     (link := folder / "b.snapshots.yaml").symlink_to(target)
-    done = ran(folder, "--update")
-    assert done.exit_code == 2
-    assert f"{link}: is a link to {target}: " in done.stderr
+    result = run_tests(folder, "--update")
+    assert result.exit_code == 2
+    assert f"{link}: is a link to {target}: " in result.stderr
     assert (folder / target).read_text() == "{}"
     assert not (folder / "a.snapshots.yaml").exists()
 
 
-def test_snapshots_are_written_to_no_hidden_file_and_no_linked_folder(tmp_path: Path) -> None:
+def test_snapshots_are_not_written_to_hidden_files_or_linked_folders(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "linked").symlink_to("real")
     for name in (".git/x.snapshots.yaml", "real/.x.yaml", "linked/x.snapshots.yaml"):
@@ -106,16 +110,16 @@ def test_snapshots_are_written_to_no_hidden_file_and_no_linked_folder(tmp_path: 
 
 
 def test_update_replaces_a_file_and_keeps_its_mode(tmp_path: Path) -> None:
-    """Another name of the same file, which may be anywhere, keeps what was written there."""
-    (old := tmp_path / "old").write_text("{}")
-    old.chmod(0o640)
-    (kept := tmp_path / "a.snapshots.yaml").hardlink_to(old)
-    assert ran(files(tmp_path, a=[case(expect={"snapshot": True})]), "--update").exit_code == 0
-    assert (old.read_text(), kept.stat().st_mode & 0o777) == ("{}", 0o640)
+    """A hard link to the old file, which may be in any folder, keeps its content."""
+    (old_file := tmp_path / "old").write_text("{}")
+    old_file.chmod(0o640)
+    (snapshots := tmp_path / "a.snapshots.yaml").hardlink_to(old_file)
+    assert run_tests(write_files(tmp_path, a=[case(expect={"snapshot": True})]), "--update").exit_code == 0
+    assert (old_file.read_text(), snapshots.stat().st_mode & 0o777) == ("{}", 0o640)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.snapshots.yaml", "a.yaml", "old"]
 
 
-DIFFERENT: dict[str, tuple[dict[str, Any], list[str]]] = {
+FAILING_EXPECTATIONS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "outcome": (
         {"outcome": "denied"},
         ["outcome: expected denied, got changed, allowed: its workers ask for"],
@@ -128,7 +132,7 @@ DIFFERENT: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"rules": {"job-lable": "skipped"}},
         ["rules: the packaged table, which is tested without -f, has no rule 'job-lable'; did you"],
     ),
-    "judgement": ({"outcome": "not placed"}, ["outcome: expected not placed, got changed, allowed: its"]),
+    "verdict": ({"outcome": "not placed"}, ["outcome: expected not placed, got changed, allowed: its"]),
     "message": ({"messages": ["nodes form"]}, ["messages: expected 'nodes form', but the messages are:"]),
     "patch": ({"patch": []}, ["patch: --- expected", "+    node.kubernetes.io/instance-type: trn2u."]),
     "missing snapshot": ({"snapshot": True}, ["snapshot: the case has no snapshot yet"]),
@@ -136,91 +140,97 @@ DIFFERENT: dict[str, tuple[dict[str, Any], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("what", DIFFERENT)
-def test_a_failed_case_reports_its_place_and_the_difference(tmp_path: Path, what: str) -> None:
-    """The line of the case, and for each expectation what was found instead, in the log and in JUnit."""
-    expect, message = DIFFERENT[what]
+@pytest.mark.parametrize("case_name", FAILING_EXPECTATIONS)
+def test_a_failed_case_is_reported_with_its_position_and_the_difference(
+    tmp_path: Path, case_name: str
+) -> None:
+    """The output and the JUnit report have the line of the case, the expected value and the actual value."""
+    expect, message = FAILING_EXPECTATIONS[case_name]
     report = tmp_path / "report.xml"
-    done = ran(
-        files(tmp_path, a="# a comment\n" + json.dumps([case("o\x01e", expect=expect)])), "--junit", report
+    result = run_tests(
+        write_files(tmp_path, a="# a comment\n" + json.dumps([case("o\x01e", expect=expect)])),
+        "--junit",
+        report,
     )
-    assert done.exit_code == 1
-    assert done.stdout.startswith(f"FAIL {tmp_path}/a.yaml:2: o\\x01e\n")
-    (suite,) = ET.fromstring(report.read_text())  # noqa: S314 - our own
+    assert result.exit_code == 1
+    assert result.stdout.startswith(f"FAIL {tmp_path}/a.yaml:2: o\\x01e\n")
+    (suite,) = ET.fromstring(report.read_text())  # noqa: S314 - the product wrote it
     assert (suite.get("tests"), suite.get("failures")) == ("1", "1")
     assert suite[0].get("line") == "2"
     for text in message:
-        assert text in done.stdout
+        assert text in result.stdout
         assert text in (suite[0][0].text or "")
 
 
 def test_an_object_of_an_unknown_kind_passes_only_if_expected(
     tmp_path: Path,
 ) -> None:
-    """A misspelt kind checks nothing, and fails."""
-    wrong = {**JOB, "kind": "MPIjob"}
-    known = case("two", obj={**wrong, "metadata": {"namespace": {}}}, expect={"outcome": "no-workload"})
-    two = [case(obj=wrong, expect={"patch": []}), known]
-    done = ran(files(tmp_path, a=two))
-    assert "outcome: expected a kind of the table, got no-workload, allowed: no workload" in done.stdout
-    assert "2 cases, 1 failed" in done.stdout
+    """Protects users from a case that checks nothing because of a misspelt kind."""
+    job = {**JOB, "kind": "MPIjob"}
+    second_case = case("two", obj={**job, "metadata": {"namespace": {}}}, expect={"outcome": "no-workload"})
+    result = run_tests(write_files(tmp_path, a=[case(obj=job, expect={"patch": []}), second_case]))
+    assert "outcome: expected a kind of the table, got no-workload, allowed: no workload" in result.stdout
+    assert "2 cases, 1 failed" in result.stdout
 
 
-REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "nothing": ({}, ":1: the folder has no YAML file"),
-    "no case": ({"a": "[]"}, ":1: the folder has no YAML file"),
-    "no YAML": ({"a": "- [\n"}, "a.yaml:2: "),
-    "a file of nothing": ({"a": [case()], "b": JOB}, "b.yaml:1: is not a list of cases, and no case uses"),
+UNUSABLE_FILES: dict[str, tuple[dict[str, Any], str]] = {
+    "an empty folder": ({}, ":1: the folder has no YAML file"),
+    "an empty list of cases": ({"a": "[]"}, ":1: the folder has no YAML file"),
+    "invalid YAML": ({"a": "- [\n"}, "a.yaml:2: "),
+    "an unused file": ({"a": [case()], "b": JOB}, "b.yaml:1: is not a list of cases, and no case uses"),
     "an empty file": ({"a": [case()], "b": "# nothing\n"}, "b.yaml:1: is not a list of cases"),
     "two lists": ({"a": "- a\n---\n- b\n"}, "a.yaml:1: a file of cases must be one YAML document"),
-    "two of a name": ({"a": [case()], "b": [case()]}, "b.yaml:1: [0].name: 'one' is also the name of "),
+    "two cases with one name": (
+        {"a": [case()], "b": [case()]},
+        "b.yaml:1: [0].name: 'one' is also the name of ",
+    ),
     "an unknown key": ({"a": [case(objct=1)]}, "a.yaml:1: [0].objct: unknown key"),
-    "an unknown word": (
+    "an unknown outcome": (
         {"a": [case(expect={"outcome": "alowed"})]},
         "[0].expect.outcome: must be placed, not placed, allo",
     ),
-    "a word of no list": (
+    "a snapshot that is false": (
         {"a": [case(expect={"snapshot": False})]},
         "[0].expect.snapshot: must be true, not",
     ),
-    "nothing expected": (
+    "an empty expectation": (
         {"a": "- {name: one, object: x.yaml, expect: {}}\n"},
         "[0].expect: is empty",
     ),
-    "no object": ({"a": [case(obj=["x"])]}, "a.yaml:1: [0].object: must be an object, or the path"),
+    "a list as object": ({"a": [case(obj=["x"])]}, "a.yaml:1: [0].object: must be an object, or the path"),
     "a time without zone": ({"a": [case(now="2026-11-23T12:00:00")]}, "a.yaml:1: [0].now: "),
     "a time that is a number": (
         {"a": [case(now=1764000000)]},
         "a.yaml:1: [0].now: ",
     ),
-    "a file that is not there": (
+    "a missing file": (
         {"a": [case(obj="x.yaml")]},
         "[0].object: there is no file x.yaml in ",
     ),
-    "a file outside": ({"a": [case(obj="../x.yaml")]}, "[0].object: ../x.yaml is outside of "),
+    "a file outside of the folder": ({"a": [case(obj="../x.yaml")]}, "[0].object: ../x.yaml is outside of "),
     "an absolute path": ({"a": [case(obj="/etc/x.yaml")]}, "[0].object: /etc/x.yaml is outside of "),
     "two namespaces": (
         {"a": [case(obj=mpijob(namespace="a"), settings={"namespace": "b"})]},
         "[0].settings.namespace: must be 'a', the namespace",
     ),
-    "an update of nothing": (
+    "an update without an old object": (
         {"a": [case(settings={"operation": "UPDATE"})]},
         "[0].settings.operation: must be",
     ),
 }
 
 
-@pytest.mark.parametrize("what", REFUSED)
-def test_what_cannot_be_run_is_refused_with_file_line_and_place(tmp_path: Path, what: str) -> None:
-    """A pipeline never passes having checked nothing, nor reads what is not the cases' own."""
-    texts, message = REFUSED[what]
-    done = ran(files(tmp_path, **texts))
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert message in done.stderr
+@pytest.mark.parametrize("case_name", UNUSABLE_FILES)
+def test_an_unusable_folder_is_refused_with_file_line_and_path(tmp_path: Path, case_name: str) -> None:
+    """Protects pipelines from passing without a check, and from reading files outside of the folder."""
+    texts, message = UNUSABLE_FILES[case_name]
+    result = run_tests(write_files(tmp_path, **texts))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr
 
 
 @pytest.mark.parametrize(
-    ("to", "why"),
+    ("target", "reason"),
     [
         ("..", "cases/linked: a link that leads out of its folder"),
         ("../secret.yaml", "cases/linked: a link that leads out of its folder"),
@@ -228,56 +238,58 @@ def test_what_cannot_be_run_is_refused_with_file_line_and_place(tmp_path: Path, 
         (".", "cases/linked: not a regular file"),
     ],
 )
-def test_links_out_of_the_folder_and_to_folders_are_refused(tmp_path: Path, to: str, why: str) -> None:
-    """Neither a file nor a folder elsewhere is read, or written by --update."""
+def test_links_out_of_the_folder_and_to_folders_are_refused(tmp_path: Path, target: str, reason: str) -> None:
+    """Protects files outside of the folder from being read, or from being written by --update."""
     (tmp_path / "secret.yaml").write_text("[]")
     (folder := tmp_path / "cases").mkdir()
-    (files(folder, a=[case()]) / "linked").symlink_to(to)
-    done = ran(folder, "--update")
-    assert done.exit_code == 2
-    assert why in done.stderr
+    (write_files(folder, a=[case()]) / "linked").symlink_to(target)
+    result = run_tests(folder, "--update")
+    assert result.exit_code == 2
+    assert reason in result.stderr
 
 
 def test_update_writes_snapshots_of_cases_without_other_differences(tmp_path: Path) -> None:
-    """A snapshot is what a user looked at: a case that fails otherwise keeps its old one."""
+    """A case that fails for another reason keeps its old snapshot, because its new result may be wrong."""
     cases = [
         case("good", expect={"snapshot": True}),
         case("bad", expect={"snapshot": True, "outcome": "denied"}),
         case("none", expect=FIRED),
     ]
-    old = {"good": {"a": 1}, "bad": {"b": 2}, "gone": {"c": 3}}
-    folder = files(tmp_path, **{"a": cases, "a.snapshots": old})
-    assert ran(folder, "--update").exit_code == 1
-    (kept,) = read_documents((folder / "a.snapshots.yaml").read_bytes())
-    assert kept.value.keys() == {"good", "bad"}
-    assert kept.value["bad"] == {"b": 2}
-    assert "ultraserver-webhook.io/added" not in str(kept.value["good"])
-    assert "2 cases, 0 failed" in ran(files(tmp_path, a=[cases[0], cases[2]])).stdout
+    old_snapshots = {"good": {"a": 1}, "bad": {"b": 2}, "gone": {"c": 3}}
+    folder = write_files(tmp_path, **{"a": cases, "a.snapshots": old_snapshots})
+    assert run_tests(folder, "--update").exit_code == 1
+    (snapshots,) = read_documents((folder / "a.snapshots.yaml").read_bytes())
+    assert snapshots.value.keys() == {"good", "bad"}
+    assert snapshots.value["bad"] == {"b": 2}
+    assert "ultraserver-webhook.io/added" not in str(snapshots.value["good"])
+    assert "2 cases, 0 failed" in run_tests(write_files(tmp_path, a=[cases[0], cases[2]])).stdout
 
 
-def test_a_snapshot_outlives_changes_of_the_table_that_do_not_touch_the_job(tmp_path: Path) -> None:
-    """Records name the table's revision, and are left out."""
-    folder = files(tmp_path, a=[case(expect={"snapshot": True})])
-    assert ran(folder, "--update").exit_code == 0
+def test_a_snapshot_does_not_depend_on_changes_of_the_table_for_other_jobs(tmp_path: Path) -> None:
+    """Snapshots have no records, because a record has the revision of the table."""
+    folder = write_files(tmp_path, a=[case(expect={"snapshot": True})])
+    assert run_tests(folder, "--update").exit_code == 0
     (table := tmp_path / ".table.yaml").write_text(EXTENDS + TEAM)
-    assert extended(TEAM).revision != load_default().revision
-    assert ran(folder, "--rules", table).exit_code == 0
+    assert extend_table(TEAM).revision != load_default().revision
+    assert run_tests(folder, "--rules", table).exit_code == 0
 
 
 def test_a_report_is_not_written_through_a_link(tmp_path: Path) -> None:
-    """Protects files outside of a checkout, whose author may put a link where a report is written."""
+    """Protects files outside of a checkout, whose author may create a link at the path of the report."""
     (target := tmp_path / "target").write_text("as it was", encoding="utf-8")
     (report := tmp_path / "report.xml").symlink_to(target)
     (folder := tmp_path / "cases").mkdir()
-    done = ran(files(folder, a=[case(expect={"outcome": "allowed", **FIRED})]), "--junit", report)
-    assert (done.exit_code, target.read_text(encoding="utf-8")) == (2, "as it was")
-    assert "is a link to" in done.output
+    result = run_tests(
+        write_files(folder, a=[case(expect={"outcome": "allowed", **FIRED})]), "--junit", report
+    )
+    assert (result.exit_code, target.read_text(encoding="utf-8")) == (2, "as it was")
+    assert "is a link to" in result.output
 
 
-@pytest.mark.parametrize("make", [os.mkfifo, lambda path: Path(path).symlink_to(path)])
-def test_what_is_no_file_is_named_and_not_waited_for(tmp_path: Path, make: Callable[[str], None]) -> None:
-    """Protects a pipeline from a pipe that no one writes to, and from a link to itself."""
-    make(str(files(tmp_path, a=[case(expect={"outcome": "allowed", **FIRED})]) / "b.yaml"))
-    done = ran(tmp_path)
-    assert done.exit_code == 2
-    assert "b.yaml" in done.output
+@pytest.mark.parametrize("create", [os.mkfifo, lambda path: Path(path).symlink_to(path)])
+def test_a_named_pipe_or_a_link_to_itself_is_an_error(tmp_path: Path, create: Callable[[str], None]) -> None:
+    """Protects pipelines from waiting for a named pipe to which no process writes."""
+    create(str(write_files(tmp_path, a=[case(expect={"outcome": "allowed", **FIRED})]) / "b.yaml"))
+    result = run_tests(tmp_path)
+    assert result.exit_code == 2
+    assert "b.yaml" in result.output

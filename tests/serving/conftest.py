@@ -1,6 +1,7 @@
-"""Starts real servers on loopback, and talks to them over real sockets.
+"""Starts real servers on loopback, and clients of these servers.
 
-A server takes half a second of a processor to start, so the tests of a module share those of equal settings.
+The start of a server takes half a second of processor time, so the tests of a module share servers with equal
+settings.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from tests.attack.processes import children
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 30.0
-"""Seconds within which anything that a test waits for happens, on a busy machine."""
+"""Maximum number of seconds for which a test waits, even on a busy machine."""
 
 
 class Server:
@@ -36,7 +37,7 @@ class Server:
 
     Attributes:
         ports: The listeners' ports, in order.
-        workers: The processes that served when it began; there may be more.
+        workers: The worker processes at the start. Later there may be more.
     """
 
     def __init__(self, files: Files, stack: ExitStack, **settings: Any) -> None:
@@ -45,30 +46,30 @@ class Server:
         self.stack = stack
         self.lines: list[str] = []
         self.ports: list[int] = []
-        given = {
+        arguments = {
             "certificate": str(files.certificate),
             "key": str(files.key),
             "loglevel": "debug",
             **settings,
         }
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.serving.program", json.dumps(given)],
+            [sys.executable, "-m", "tests.serving.program", json.dumps(arguments)],
             cwd=ROOT,
             stderr=subprocess.PIPE,
             text=True,
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
         )
-        self._listening, self._said = threading.Event(), threading.Condition()
+        self._listening, self._has_logged = threading.Event(), threading.Condition()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         stack.callback(self.stop)
         assert self._listening.wait(PATIENCE), self.log()
         assert self.ports, self.log()
-        self.asked()
+        self.wait_until_it_answers()
         self.workers = {*children(self.process.pid)}
 
-    def asked(self) -> None:
-        """Waits until it answers: a client that a stalled machine makes too slow tries again."""
+    def wait_until_it_answers(self) -> None:
+        """Waits until the server answers. On a stalled machine, a request can fail, so it is repeated."""
         deadline = time.monotonic() + PATIENCE
         while not self._answers(deadline):
             pass
@@ -86,9 +87,9 @@ class Server:
     def _read(self) -> None:
         assert self.process.stderr is not None
         for line in self.process.stderr:
-            with self._said:
+            with self._has_logged:
                 self.lines.append(line)
-                self._said.notify_all()
+                self._has_logged.notify_all()
             if "Listening at:" in line:
                 self.ports = [int(port) for port in re.findall(r"https?://127\.0\.0\.1:(\d+)", line)]
                 self._listening.set()
@@ -100,9 +101,9 @@ class Server:
 
     def wait_for(self, text: str) -> None:
         """Waits until the server has logged a text."""
-        with self._said:
-            result = self._said.wait_for(lambda: text in self.log(), PATIENCE)
-        assert result, f"waited {PATIENCE:.0f} s for {text!r} in the log:\n{self.log()}"
+        with self._has_logged:
+            is_logged = self._has_logged.wait_for(lambda: text in self.log(), PATIENCE)
+        assert is_logged, f"waited {PATIENCE:.0f} s for {text!r} in the log:\n{self.log()}"
 
     def tcp(self, listener: int = 0) -> socket.socket:
         """Returns a TCP connection."""
@@ -110,16 +111,16 @@ class Server:
         return self.stack.enter_context(sock)
 
     def tls(self, context: ssl.SSLContext | None = None, **arguments: Any) -> ssl.SSLSocket:
-        """Returns a TLS connection, its handshake done."""
+        """Returns a TLS connection after the handshake."""
         sock = (context or self.context).wrap_socket(self.tcp(), server_hostname="localhost", **arguments)
         return self.stack.enter_context(sock)
 
     def client(self) -> Client:
-        """Returns a client with a connection of its own."""
+        """Returns a client with a new connection."""
         return Client(self)
 
     def stop(self) -> int:
-        """Returns SIGTERM, then wait for the end."""
+        """Sends SIGTERM and waits for the end of the server; returns its exit code."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:
@@ -149,7 +150,7 @@ class Client:
         self.connection.close()
 
     def post(self, path: str, body: bytes, headers: dict[str, str] | None = None) -> bytes:
-        """Sends a body; return that of the response, which must be a 200."""
+        """Sends a body; returns the body of the response, whose status must be 200."""
         self.connection.request("POST", path, body, headers or {})
         response = self.connection.getresponse()
         content = response.read()
@@ -157,7 +158,7 @@ class Client:
         return content
 
     def get(self, path: str) -> int:
-        """Asks for a path; return the status, and keep ``content`` and ``headers``."""
+        """Requests a path; returns the status, and sets ``content`` and ``headers``."""
         self.connection.request("GET", path)
         response = self.connection.getresponse()
         self.content = response.read()
@@ -165,8 +166,8 @@ class Client:
         return response.status
 
 
-def answer(sock: socket.socket) -> bytes:
-    """Returns everything the server says until it closes."""
+def read_all(sock: socket.socket) -> bytes:
+    """Returns all data that the server sends until it closes the connection."""
     parts = []
     try:
         while part := sock.recv(65536):
@@ -191,37 +192,37 @@ def start(files: Files) -> Iterator[Callable[..., Server]]:
 
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Server]]:
-    """The module's server of given settings, which is started when it is first asked for."""
+    """Returns the module's server with the given settings, and starts it at the first call."""
     running: dict[str, Server] = {}
-    made = new_files(tmp_path_factory.mktemp("shared"))
+    files = new_files(tmp_path_factory.mktemp("shared"))
     with ExitStack() as stack:
 
         def shared(**settings: Any) -> Server:
             key = json.dumps(settings, sort_keys=True)
             if key not in running:
-                running[key] = Server(made, stack, **settings)
+                running[key] = Server(files, stack, **settings)
             return running[key]
 
         yield shared
-        for server in running.values():  # at the same time, before each is waited for
+        for server in running.values():  # all end at the same time, before the stack waits for them
             server.process.terminate()
 
 
 @pytest.fixture
 def shared(servers: Callable[..., Server]) -> Iterator[Callable[..., Server]]:
-    """`servers`; the connections of a test are closed at its end, and the same processes must still serve."""
+    """Works like `servers`; closes a test's connections and checks that the same workers still serve."""
     used: dict[Server, ExitStack] = {}
 
     def server(**settings: Any) -> Server:
-        nodes = servers(**settings)
-        if nodes not in used:
-            used[nodes], nodes.stack = nodes.stack, ExitStack()
-        return nodes
+        instance = servers(**settings)
+        if instance not in used:
+            used[instance], instance.stack = instance.stack, ExitStack()
+        return instance
 
     yield server
-    for nodes, stack in used.items():
-        nodes.stack.close()
-        nodes.stack = stack
-        nodes.asked()
-        assert nodes.workers <= {*children(nodes.process.pid)}, nodes.log()
-        assert "Traceback" not in nodes.log(), nodes.log()
+    for instance, stack in used.items():
+        instance.stack.close()
+        instance.stack = stack
+        instance.wait_until_it_answers()
+        assert instance.workers <= {*children(instance.process.pid)}, instance.log()
+        assert "Traceback" not in instance.log(), instance.log()

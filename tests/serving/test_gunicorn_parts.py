@@ -1,4 +1,4 @@
-"""The parts of gunicorn that the worker leans on: when one goes, this says which."""
+"""Tests that gunicorn still has the parts that the worker uses."""
 
 import inspect
 from typing import Any
@@ -35,7 +35,7 @@ def test_the_gevent_worker_has_what_the_worker_uses() -> None:
         assert text in loop, f"{text}: a connection is served in another way now"
 
 
-def test_what_ends_a_connection_without_a_word_is_a_reset() -> None:
+def test_gunicorn_ends_a_connection_silently_after_a_reset() -> None:
     assert "errno.ECONNRESET" in inspect.getsource(AsyncWorker.handle)
 
 
@@ -52,7 +52,7 @@ def test_the_parser_has_length_and_chunking_before_the_body_is_read() -> None:
     assert isinstance(chunked.body.reader, ChunkedReader)
 
 
-def test_every_setting_is_known_to_gunicorn(files: Files) -> None:
+def test_gunicorn_has_every_setting_that_the_application_uses(files: Files) -> None:
     listeners = [Listener(), Listener("::1", 0)]
     config = Application(list, listeners, TlsFiles(files.certificate, files.key)).cfg
     assert config.address == [("0.0.0.0", 8443), ("::1", 0)]  # noqa: S104

@@ -1,4 +1,4 @@
-"""Keep-alive, pipelining and limits; what hides in a request is in ``tests/attack/test_framing.py``."""
+"""Tests of keep-alive, pipelining and limits. ``tests/attack/test_framing.py`` tests hidden requests."""
 
 import json
 import socket
@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.helpers import noise
-from tests.serving.conftest import Server, answer
+from tests.helpers import random_bytes
+from tests.serving.conftest import Server, read_all
 from webhook.errors import REASONS, code_of
 from webhook.serving.settings import API_SERVER_IDLE_SECONDS, Limits
 
@@ -27,30 +27,30 @@ def test_keep_alive_serves_many_requests_on_one_connection(server: Server) -> No
         assert client.connection.sock is sock
 
 
-def test_keep_alive_outlives_the_api_servers_ninety_seconds() -> None:
+def test_the_server_keeps_idle_connections_longer_than_the_api_server() -> None:
     assert Limits().idle_seconds > API_SERVER_IDLE_SECONDS
 
 
 def test_pipelined_requests_are_answered_in_order(server: Server) -> None:
     sock = server.tls()
-    one = b"POST /mutate HTTP/1.1\r\nContent-Length: 4\r\nX: " + b"x" * 600 + b"\r\n\r\n%04d"
+    request = b"POST /mutate HTTP/1.1\r\nContent-Length: 4\r\nX: " + b"x" * 600 + b"\r\n\r\n%04d"
     last = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
-    # More than the longest head, and than one peer may send before others have their turn.
-    sock.sendall(b"".join(one % number for number in range(150)) + last)
-    bodies = [part[:4] for part in answer(sock).split(b"\r\n\r\n")[1:]]
+    # This is longer than the longest head, and more than a peer may send in its turn.
+    sock.sendall(b"".join(request % number for number in range(150)) + last)
+    bodies = [part[:4] for part in read_all(sock).split(b"\r\n\r\n")[1:]]
     assert bodies[:150] == [b"%04d" % number for number in range(150)]
     assert len(bodies) == 151
 
 
-def test_body_in_many_pieces_arrives_whole(server: Server) -> None:
+def test_a_body_in_many_pieces_arrives_whole(server: Server) -> None:
     sock = server.tls()
-    body = noise(300_000)
+    body = random_bytes(300_000)
     sock.sendall(
         b"POST /echo HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body)
     )
     for at in range(0, len(body), 7000):
         sock.sendall(body[at : at + 7000])
-    assert answer(sock).partition(b"\r\n\r\n")[2] == body
+    assert read_all(sock).partition(b"\r\n\r\n")[2] == body
 
 
 def test_a_client_that_expects_100_continue_gets_it_once_before_its_body(server: Server) -> None:
@@ -61,7 +61,7 @@ def test_a_client_that_expects_100_continue_gets_it_once_before_its_body(server:
     )
     assert sock.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
     sock.sendall(b"body")
-    response = answer(sock)
+    response = read_all(sock)
     assert response.startswith(b"HTTP/1.1 200")
     assert response.endswith(b"body")
 
@@ -81,18 +81,21 @@ def test_a_client_that_expects_100_continue_gets_it_once_before_its_body(server:
     ],
     ids=["line", "field", "fields", "head", "body", "chunked", "encoding", "expectation", "method"],
 )
-def test_requests_outside_the_limits_are_refused_with_a_reason_as_json_and_closed(
+def test_requests_outside_the_limits_are_refused_with_a_reason_as_json(
     server: Server, sent: bytes, status: bytes
 ) -> None:
     sock = server.tls()
     sock.sendall(sent)
-    head, _, body = answer(sock).partition(b"\r\n\r\n")
+    head, _, body = read_all(sock).partition(b"\r\n\r\n")
     document = json.loads(body)
     assert head.split(b" ", 2)[1] == status
     assert b"Content-Type: application/json" in head
     assert document["code"] == code_of(int(status))
-    own = {"send a Content-Length header; chunked bodies are not accepted", "the request header is too long"}
-    assert document["error"] in {*REASONS.values(), *own}
+    other_reasons = {
+        "send a Content-Length header; chunked bodies are not accepted",
+        "the request header is too long",
+    }
+    assert document["error"] in {*REASONS.values(), *other_reasons}
 
 
 def test_an_error_in_the_application_is_a_500_without_its_text(server: Server) -> None:
@@ -104,27 +107,27 @@ def test_an_error_in_the_application_is_a_500_without_its_text(server: Server) -
     server.lines.clear()
 
 
-def test_no_header_changes_the_peers_address_for_the_application(server: Server) -> None:
+def test_headers_do_not_change_the_address_of_the_peer(server: Server) -> None:
     sock = server.tls()
     sock.sendall(
         b"GET /where HTTP/1.1\r\nHost: x\r\nX-Forwarded-Proto: http\r\nX-Forwarded-For: 6.6.6.6\r\n"
         b"SCRIPT_NAME: /where\r\nConnection: close\r\n\r\n"
     )
-    assert answer(sock).endswith(f"https {server.ports[0]} 127.0.0.1".encode())
+    assert read_all(sock).endswith(f"https {server.ports[0]} 127.0.0.1".encode())
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
-def test_on_a_second_listener_pipelined_requests_and_a_half_close_are_answered_by_its_application(
+def test_the_second_listener_answers_pipelined_requests_before_a_half_close(
     server: Server, count: int
 ) -> None:
     sock = server.tcp(listener=1)
     sock.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * count)
     sock.shutdown(socket.SHUT_WR)
-    assert answer(sock).count(b"other") == count
+    assert read_all(sock).count(b"other") == count
 
 
-def test_a_body_that_is_shorter_than_announced_is_no_request(server: Server) -> None:
+def test_a_body_that_is_shorter_than_its_content_length_is_refused(server: Server) -> None:
     sock = server.tcp(listener=1)
     sock.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf")
     sock.shutdown(socket.SHUT_WR)
-    assert answer(sock).startswith(b"HTTP/1.1 400")
+    assert read_all(sock).startswith(b"HTTP/1.1 400")

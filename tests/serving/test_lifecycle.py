@@ -1,4 +1,4 @@
-"""The end of the process, and what it leaves."""
+"""Tests of the end of the server process, and of the files that it writes."""
 
 import os
 import signal
@@ -15,15 +15,15 @@ from tests.serving.conftest import PATIENCE, Server
 
 
 def refuses_connections(server: Server) -> bool:
-    """Returns whether nothing listens at the server's address any more."""
+    """Returns whether the server no longer listens at its address."""
     with socket.socket() as sock:
         return sock.connect_ex(("127.0.0.1", server.ports[0])) != 0
 
 
 def stop(server: Server) -> None:
-    """Sends SIGTERM to a server, and waits until nothing listens."""
+    """Sends SIGTERM to a server, and waits until it no longer listens."""
     server.process.send_signal(signal.SIGTERM)
-    until(lambda: refuses_connections(server), "listeners that are closed", PATIENCE, 0.01)
+    until(lambda: refuses_connections(server), "the server to close its listeners", PATIENCE, 0.01)
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def server(start: Callable[..., Server], tmp_path: Path) -> Server:
     return start(limits=limits, worker_tmp_dir=str(tmp_path / "heartbeat"))
 
 
-def test_nothing_is_written_but_the_heartbeat_file_and_at_sigterm_what_has_begun_is_finished(
+def test_the_server_writes_only_a_heartbeat_file_and_finishes_begun_requests_after_sigterm(
     server: Server, tmp_path: Path
 ) -> None:
     server.wait_for("Control socket disabled")
@@ -53,7 +53,7 @@ def test_nothing_is_written_but_the_heartbeat_file_and_at_sigterm_what_has_begun
         end.touch()
         assert in_flight.result(PATIENCE) == 200
         assert (client.content, client.headers["Connection"]) == (b"slept", "close")
-    assert server.process.wait(PATIENCE) == 0  # idle and silent peers are not waited for
+    assert server.process.wait(PATIENCE) == 0  # the server does not wait for idle and silent peers
 
 
 @pytest.mark.limit(10, "a freeze of two seconds, and a server of its own")

@@ -1,4 +1,4 @@
-"""Long work is bounded in time and memory, and what waits for it in number and size."""
+"""Tests of the limits on long work: its time and memory, and the number and size of waiting calls."""
 
 import json
 import subprocess
@@ -20,37 +20,37 @@ TOO_LARGE = "TooLargeError: it takes more than 64 MiB of memory to evaluate"
 
 
 @pytest.fixture(scope="module")
-def printed() -> subprocess.CompletedProcess[str]:
-    """What `tests.serving.work` prints, whose pipes are closed once all of its processes have ended."""
-    words = [sys.executable, "-m", "tests.serving.work"]
-    return subprocess.run(words, cwd=ROOT, capture_output=True, check=True, timeout=PATIENCE, text=True)
+def output() -> subprocess.CompletedProcess[str]:
+    """The output of `tests.serving.work`, which is complete once all its processes have ended."""
+    command = [sys.executable, "-m", "tests.serving.work"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, check=True, timeout=PATIENCE, text=True)
 
 
 @pytest.fixture(scope="module")
-def done(printed: subprocess.CompletedProcess[str]) -> dict[str, Any]:
-    """The result of every part of `tests.serving.work`."""
-    made: dict[str, Any] = json.loads(printed.stdout)
-    return made
+def results(output: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    """The results of `tests.serving.work`, by the name of the piece of work."""
+    results: dict[str, Any] = json.loads(output.stdout)
+    return results
 
 
-def test_long_work_runs_in_one_process_next_to_the_serving_one(done: dict[str, Any]) -> None:
-    own, first, second = done["processes"]
+def test_long_work_runs_in_one_other_process(results: dict[str, Any]) -> None:
+    own, first, second = results["processes"]
     assert own != first == second
 
 
-def test_work_without_an_end_is_ended(done: dict[str, Any]) -> None:
-    """Protects the reviews that wait behind it."""
-    assert done["endless"] == "FailedError: it took longer than 0.5 s"
+def test_endless_work_fails_after_a_time(results: dict[str, Any]) -> None:
+    """Protects the reviews that wait for this work."""
+    assert results["endless"] == "FailedError: it took longer than 0.5 s"
 
 
-def test_work_of_too_much_memory_fails_and_the_server_does_not_grow(done: dict[str, Any]) -> None:
-    message, most = done["greedy"]
+def test_work_that_needs_too_much_memory_fails_and_the_server_does_not_grow(results: dict[str, Any]) -> None:
+    message, max_bytes = results["greedy"]
     assert message == TOO_LARGE
-    assert 0 < most < 200_000_000
+    assert 0 < max_bytes < 200_000_000
 
 
 @pytest.mark.parametrize(
-    ("part", "obj"),
+    ("part", "expected"),
     [
         ("table", True),
         ("large", 8_000_000),
@@ -60,22 +60,22 @@ def test_work_of_too_much_memory_fails_and_the_server_does_not_grow(done: dict[s
     ],
     ids=[
         "the process has the table in use",
-        "a result of many bytes comes back whole",
-        "an error that came of one of memory is too large",
-        "an error of the work is raised where it is waited for",
-        "a process that crashes, because it lacks memory, fails its own work only",
+        "a result of many bytes is returned whole",
+        "an error whose cause is a lack of memory is reported as too large",
+        "an error of the work is raised in the call",
+        "a process that crashes fails only its own work",
     ],
 )
-def test_the_outcome_of_a_piece(done: dict[str, Any], part: str, obj: Any) -> None:
-    assert done[part] == obj
+def test_the_result_of_a_piece_of_work(results: dict[str, Any], part: str, expected: Any) -> None:
+    assert results[part] == expected
 
 
-def test_the_process_logs_as_the_one_that_serves(printed: subprocess.CompletedProcess[str]) -> None:
-    assert "this is in the log" in printed.stderr
+def test_the_other_process_uses_the_log_of_the_server(output: subprocess.CompletedProcess[str]) -> None:
+    assert "this is in the log" in output.stderr
 
 
 class Queue:
-    """Long work whose pieces are done when the test says so, by a clock that the test moves."""
+    """Long work whose pieces end when the test ends them. The test sets the clock."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **bounds: int) -> None:
         self.now = 100.0
@@ -90,13 +90,11 @@ class Queue:
 
     def _run(self, name: str) -> str:
         self._working.append(Event())
-        assert self._working[-1].wait(PATIENCE), (
-            f"{name} did not receive the request to end within {PATIENCE:.0f} s"
-        )
+        assert self._working[-1].wait(PATIENCE), f"the test did not end {name} within {PATIENCE:.0f} s"
         return f"{name} done"
 
     def add(self, name: str, size: int) -> None:
-        """A piece that begins, or waits for its turn."""
+        """Adds a piece of work, which begins or waits for its turn."""
 
         def piece() -> None:
             try:
@@ -104,24 +102,24 @@ class Queue:
             except BusyError:
                 self.ended.append(f"{name} refused")
 
-        # Called as ``work(size, function)``: the name stands for the function.
+        # LongWork gets the name in place of a function, and `_run` gets the name in place of a future.
         gevent.spawn(piece)
-        settle()
+        run_greenlets()
 
     def end(self) -> None:
-        """Ends the piece that is being done."""
+        """Ends the piece that is running."""
         self._working.pop(0).set()
-        settle()
+        run_greenlets()
 
     def end_all(self) -> list[str]:
-        """Ends every piece in its turn; the result of each, in the order of their ends."""
+        """Ends all pieces, one after the other; returns their results in the order of their ends."""
         while self._working:
             self.end()
         return self.ended
 
 
-def settle() -> None:
-    """Lets every greenlet go on until it waits."""
+def run_greenlets() -> None:
+    """Lets every greenlet run until it waits."""
     for _ in range(5):
         gevent.sleep(0)
 
@@ -131,17 +129,17 @@ def queue(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Queue]:
     return lambda **bounds: Queue(monkeypatch, **bounds)
 
 
-def test_the_shorter_job_goes_first(queue: Callable[..., Queue]) -> None:
+def test_shorter_work_goes_first(queue: Callable[..., Queue]) -> None:
     waiting = queue()
     for name, size in (("first", 0), ("long", 3_000_000), ("short", 1_000_000), ("medium", 2_000_000)):
         waiting.add(name, size)
     assert waiting.end_all() == ["first done", "short done", "medium done", "long done"]
 
 
-def test_a_long_piece_is_passed_only_by_what_came_little_after_it(queue: Callable[..., Queue]) -> None:
+def test_only_work_that_arrives_soon_after_a_long_piece_overtakes_it(queue: Callable[..., Queue]) -> None:
     waiting = queue()
     waiting.add("first", 0)
-    waiting.add("long", 256 * 1024)  # weighs a second
+    waiting.add("long", 256 * 1024)  # this size is a delay of one second
     for number in range(10):
         waiting.now += 0.3
         waiting.add(f"short {number}", 0)
@@ -154,7 +152,7 @@ def test_a_long_piece_is_passed_only_by_what_came_little_after_it(queue: Callabl
     [({"_MOST_CALLS": 3}, (1, 4, 2, 3)), ({"_MOST_BYTES": 6}, (1, 5, 2, 3))],
     ids=["too many pieces", "too many bytes"],
 )
-def test_where_too_much_waits_the_largest_is_refused_not_the_newcomer(
+def test_if_too_much_work_waits_the_largest_piece_is_refused_and_not_the_newest(
     queue: Callable[..., Queue], bounds: dict[str, int], sizes: tuple[int, ...]
 ) -> None:
     waiting = queue(**bounds)
@@ -164,7 +162,7 @@ def test_where_too_much_waits_the_largest_is_refused_not_the_newcomer(
     assert waiting.end_all() == [f"{sizes[1]} refused", "0 done", "1 done", "2 done", "3 done"]
 
 
-def test_a_piece_whose_time_is_over_when_its_turn_comes_is_not_begun(queue: Callable[..., Queue]) -> None:
+def test_a_piece_whose_time_is_over_before_its_turn_is_not_begun(queue: Callable[..., Queue]) -> None:
     waiting = queue()
     waiting.add("first", 0)
     waiting.add("second", 0)

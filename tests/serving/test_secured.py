@@ -1,4 +1,7 @@
-"""Records without data, of which OpenSSL takes any number in one call, leave others their turns."""
+"""Tests that peers have their turns while a peer sends TLS records without data.
+
+OpenSSL reads any number of such records in one call.
+"""
 
 import ssl
 from collections.abc import Iterator
@@ -13,20 +16,21 @@ from webhook.serving.tls import new_context
 from webhook.serving.turns import ReadCounter
 
 PIECE = 8192
-"""Bytes for which OpenSSL takes 5 to 9 milliseconds, if they are updates of keys."""
+"""Bytes that OpenSSL reads at a time: key updates of this size take 5 to 9 milliseconds."""
 RECORD = 16_384
 SEGMENT = 536
-"""Bytes of data of the smallest segments that TCP sends on an unknown path."""
-MOST_READS = 128
+"""Bytes of data in the smallest segments that TCP uses on an unknown path."""
+FREE_READS = 128
 
 
 class Wire:
-    """In the place of a server's socket: what a client has sent waits here, and nothing ever comes late.
+    """Replaces the socket of a server. It holds all data that a client has sent, so a read never waits.
 
     Attributes:
-        sent: What waits.
-        segment: Bytes of it that a read brings at most.
-        taken: Bytes that the server has taken; ``longest`` of them without a turn for others.
+        sent: The data that the server has not read.
+        segment: Maximum number of bytes that a read returns.
+        taken: The number of bytes that the server has read.
+        longest: The largest number of bytes that the server has read without a turn for other greenlets.
     """
 
     def __init__(self, version: ssl.TLSVersion) -> None:
@@ -37,7 +41,7 @@ class Wire:
         self.longest = self.taken = self._since = 0
 
     def recv(self, size: int) -> bytes:
-        """Takes what waits."""
+        """Returns the next bytes of the client."""
         size = min(size, self.segment)
         data, self.sent = self.sent[:size], self.sent[size:]
         self.taken += len(data)
@@ -45,12 +49,12 @@ class Wire:
         return data
 
     def sendall(self, data: bytes) -> None:
-        """Takes what the server sends."""
+        """Gives the client the data that the server sends."""
         if not self.client.ready:
             self.sent += self.client.answer(data)
 
     def watch(self) -> None:
-        """Is the others: note when there is a turn."""
+        """Runs in place of other peers: records at which byte each turn of other greenlets begins."""
         while True:
             self._since = self.taken
             gevent.sleep(0)
@@ -74,24 +78,24 @@ def turns() -> ReadCounter:
 
 @pytest.fixture
 def secured(wire: Wire, turns: ReadCounter, files: Files) -> Iterator[TlsSocket]:
-    """The server's side of a connection, its handshake done, next to others who want turns."""
-    made = TlsSocket(wire, new_context(files.certificate, files.key), turns)
-    made.do_handshake()
-    others = gevent.spawn(wire.watch)
+    """The server's side of a connection after the handshake, next to a greenlet that records its turns."""
+    sock = TlsSocket(wire, new_context(files.certificate, files.key), turns)
+    sock.do_handshake()
+    watcher = gevent.spawn(wire.watch)
     gevent.sleep(0)
-    yield made
-    others.kill()
+    yield sock
+    watcher.kill()
 
 
 def without_data(client: Client, version: ssl.TLSVersion) -> bytes:
-    """Returns a record that OpenSSL accepts in any number: a key update, or the beginning of a handshake."""
+    """Returns a record that a peer can repeat: a key update, or the beginning of a renegotiation."""
     return client.update(answered=True) if version is ssl.TLSVersion.TLSv1_3 else client.hello()
 
 
-def test_records_without_data_get_a_piece_a_turn_and_end_the_connection(
+def test_records_without_data_are_read_in_pieces_and_end_the_connection(
     wire: Wire, secured: TlsSocket, version: ssl.TLSVersion
 ) -> None:
-    """Protects others from key updates and renegotiations, which OpenSSL takes thousands of in one call."""
+    """Protects other peers: OpenSSL reads thousands of key updates and renegotiations in one call."""
     wire.sent = b"".join(without_data(wire.client, version) for _ in range(5000))
     before = wire.taken
     with pytest.raises(ssl.SSLError, match="without data"):
@@ -103,19 +107,21 @@ def test_records_without_data_get_a_piece_a_turn_and_end_the_connection(
 def test_records_without_data_count_as_reads_when_a_byte_comes_between(
     wire: Wire, secured: TlsSocket, version: ssl.TLSVersion, turns: ReadCounter
 ) -> None:
-    """Protects the count of reads from a byte from time to time, which would begin it from zero."""
-    parts = [without_data(wire.client, version) for _ in range(MOST_READS // 2)]
+    """Protects the count of reads: a byte of data between such records must not reset the count."""
+    records = [without_data(wire.client, version) for _ in range(FREE_READS // 2)]
     wire.sent = b"".join(
-        [*parts, wire.client.record(b"a"), *(without_data(wire.client, version) for _ in parts)]
+        [*records, wire.client.record(b"a"), *(without_data(wire.client, version) for _ in records)]
     )
     wire.sent += wire.client.record(b"b")
-    counted = [(data := secured.recv(RECORD), turns.has_too_many_after(len(data))) for _ in range(2)]
-    assert counted == [(b"a", False), (b"b", True)]
+    reads = [(data := secured.recv(RECORD), turns.has_too_many_after(len(data))) for _ in range(2)]
+    assert reads == [(b"a", False), (b"b", True)]
     assert wire.longest <= PIECE
 
 
-def test_data_arrives_as_sent_for_any_pieces(wire: Wire, secured: TlsSocket, turns: ReadCounter) -> None:
-    """Protects large records and small reads: what OpenSSL holds of a record is not counted as records."""
+def test_data_arrives_unchanged_in_records_and_reads_of_any_size(
+    wire: Wire, secured: TlsSocket, turns: ReadCounter
+) -> None:
+    """Protects small reads of a large record: they must not be counted as records."""
     sent = b"".join(bytes([at % 251]) * (RECORD if at % 2 else 1024) for at in range(40))
     wire.sent = b"".join(wire.client.record(sent[at : at + RECORD]) for at in range(0, len(sent), RECORD))
     taken = b""
@@ -128,20 +134,20 @@ def test_data_arrives_as_sent_for_any_pieces(wire: Wire, secured: TlsSocket, tur
 
 
 def test_a_handshake_in_too_many_small_segments_ends(wire: Wire, turns: ReadCounter, files: Files) -> None:
-    """Protects the loop: each step took 50 microseconds, and 64 KB in bytes 3 seconds."""
+    """Protects the event loop: each byte took 50 microseconds, and 64 KB in single bytes took 3 seconds."""
     wire.segment = 1
     with pytest.raises(ssl.SSLError, match="too many small parts"):
         TlsSocket(wire, new_context(files.certificate, files.key), turns).do_handshake()
-    assert wire.taken <= MOST_READS + 1
+    assert wire.taken <= FREE_READS + 1
 
 
 def test_a_record_in_too_many_small_segments_ends_the_connection(wire: Wire, secured: TlsSocket) -> None:
-    """Protects the loop before a head is complete: reads within a record are reads, too."""
+    """Protects the event loop before a record is complete: reads of parts of a record are counted, too."""
     before, wire.segment = wire.taken, 1
     wire.sent += wire.client.record(bytes(RECORD))
     with pytest.raises(ssl.SSLError, match="too many small parts"):
         secured.recv(RECORD)
-    assert wire.taken - before <= 4 * MOST_READS
+    assert wire.taken - before <= 4 * FREE_READS
 
 
 def test_a_request_in_the_smallest_usual_segments_is_read(
@@ -149,12 +155,12 @@ def test_a_request_in_the_smallest_usual_segments_is_read(
 ) -> None:
     """Protects clients on slow networks, from the handshake to the end of a large request."""
     wire.segment = SEGMENT
-    made = TlsSocket(wire, new_context(files.certificate, files.key), turns)
-    made.do_handshake()
+    sock = TlsSocket(wire, new_context(files.certificate, files.key), turns)
+    sock.do_handshake()
     for _ in range(64):
         wire.sent += wire.client.record(bytes(RECORD))
         left = RECORD
         while left:
-            data = made.recv(RECORD)
+            data = sock.recv(RECORD)
             left -= len(data)
             assert not turns.has_too_many_after(len(data))

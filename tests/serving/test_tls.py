@@ -1,4 +1,4 @@
-"""Versions, resumption, and certificate files that change under the server."""
+"""Tests of TLS: versions, resumption, and certificate files that change while the server runs."""
 
 import json
 import re
@@ -13,7 +13,7 @@ import pytest
 
 from common import watched
 from common.watched import UnusableError
-from tests.attack.pairs import DAY, Files, locked, why_unusable
+from tests.attack.pairs import DAY, Files, encrypted_key, unusable_pairs
 from tests.attack.processes import children
 from tests.serving.conftest import Server
 from webhook.serving import tls
@@ -32,7 +32,7 @@ def test_versions_before_tls_1_2_are_refused(server: Server, version: ssl.TLSVer
         warnings.simplefilter("ignore", DeprecationWarning)
         old.minimum_version = version
         old.maximum_version = version
-    old.set_ciphers("ALL:@SECLEVEL=0")  # so that it is the server that refuses
+    old.set_ciphers("ALL:@SECLEVEL=0")  # so that the server refuses, and not the client
     with pytest.raises(ssl.SSLError, match=r"ALERT_PROTOCOL_VERSION"):
         server.tls(old)
     server.wait_for("UNSUPPORTED_PROTOCOL")
@@ -49,7 +49,7 @@ def test_sessions_are_resumed_with_http_1_1_chosen(server: Server, version: ssl.
         assert sock.session_reused is (attempt > 0)
         assert sock.selected_alpn_protocol() == "http/1.1"
         sock.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-        assert sock.recv(12) == b"HTTP/1.1 200"  # tickets of 1.3 come with the first bytes
+        assert sock.recv(12) == b"HTTP/1.1 200"  # in TLS 1.3, the ticket arrives with the first bytes
         session = sock.session
 
 
@@ -59,16 +59,16 @@ def test_only_forward_secret_authenticated_ciphers_are_offered(files: Files) -> 
         assert cipher["kea"] in {"kx-ecdhe", "kx-any"}, cipher
 
 
-def test_a_changed_pair_is_reloaded_without_restart_and_kept_connections_live_on(server: Server) -> None:
+def test_a_changed_pair_is_reloaded_without_a_restart_and_open_connections_stay_open(server: Server) -> None:
     with server.client() as before:
         assert before.get("/tls") == 200
         sock = before.connection.sock
         for reload in range(1, 4):
             pair = server.files.issue()
             server.files.write(pair)
-            shown = server.tls().getpeercert()
-            assert shown is not None
-            assert int(str(shown["serialNumber"]), 16) == pair.certificate.serial_number
+            certificate = server.tls().getpeercert()
+            assert certificate is not None
+            assert int(str(certificate["serialNumber"]), 16) == pair.certificate.serial_number
             assert before.get("/tls") == 200
             assert json.loads(before.content)["reloads"] == reload
         assert before.connection.sock is sock
@@ -76,7 +76,7 @@ def test_a_changed_pair_is_reloaded_without_restart_and_kept_connections_live_on
 
 
 class Mounted:
-    """A pair in files, as a server has it, and a clock that the test moves."""
+    """A certificate and its key in files, the server's `TlsFiles`, and a clock that the test sets."""
 
     def __init__(self, files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = datetime.now(UTC)
@@ -88,12 +88,12 @@ class Mounted:
         self.tls.watched.on_change = self.changes.append
 
     def unix_time(self) -> float:
-        """Returns the clock, as ``time.time`` has it."""
+        """Returns the time of the clock, like ``time.time``."""
         return self.now.timestamp()
 
     @property
     def problem(self) -> str:
-        """Why the files cannot be used."""
+        """The reason why the files cannot be used."""
         return self.tls.watched.problem
 
 
@@ -103,7 +103,7 @@ def mounted(files: Files, monkeypatch: pytest.MonkeyPatch) -> Mounted:
 
 
 UNUSABLE, MISSING, MISMATCH = "cannot be used", "No such file", "(?i)mismatch"
-BAD = {
+REASONS = {
     "expired": "expired on",
     "not yet valid": "is not valid before",
     "an encrypted key": "the key is encrypted",
@@ -120,18 +120,18 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("bad", BAD)
-def test_a_half_written_or_bad_pair_keeps_the_old_one_and_is_logged_and_counted(
+@pytest.mark.parametrize("bad", REASONS)
+def test_an_unusable_pair_is_logged_and_counted_and_the_old_pair_stays_in_use(
     mounted: Mounted, bad: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     files, context, expires = mounted.files, mounted.tls.context(), mounted.tls.expires
-    for path, content in zip((files.certificate, files.key), why_unusable(files)[bad], strict=True):
+    for path, content in zip((files.certificate, files.key), unusable_pairs(files)[bad], strict=True):
         path.unlink()
         if content is not None:
             path.write_bytes(content)
     assert [mounted.tls.context() for _ in range(3)] == [context] * 3
     assert mounted.tls.expires == expires
-    assert re.search(BAD[bad], mounted.problem)
+    assert re.search(REASONS[bad], mounted.problem)
     assert str(files.certificate) in mounted.problem
     assert mounted.changes == ["refused"]
     assert caplog.text.count("keeping TLS certificate") == 1
@@ -140,17 +140,17 @@ def test_a_half_written_or_bad_pair_keeps_the_old_one_and_is_logged_and_counted(
     assert (mounted.problem, mounted.changes) == ("", ["refused", "reloaded"])
 
 
-def test_at_the_start_a_pair_that_does_not_match_and_an_encrypted_key_are_errors(files: Files) -> None:
-    for key, why in (
+def test_a_pair_that_does_not_match_and_an_encrypted_key_are_errors_at_the_start(files: Files) -> None:
+    for key, reason in (
         (files.issue().key_pem(), r"(?i)tls.key cannot be used.*mismatch"),
-        (locked(files.issue()), "the key is encrypted"),
+        (encrypted_key(files.issue()), "the key is encrypted"),
     ):
         files.key.write_bytes(key)
-        with pytest.raises(UnusableError, match=why):
+        with pytest.raises(UnusableError, match=reason):
             TlsFiles(files.certificate, files.key)
 
 
-def test_a_mounted_secret_swapped_by_its_link_is_reloaded(files: Files, tmp_path: Path) -> None:
+def test_a_mounted_secret_whose_link_changes_is_reloaded(files: Files, tmp_path: Path) -> None:
     for name in ("old", "new"):
         pair = files.issue(lifetime=DAY if name == "old" else DAY * 2)
         (tmp_path / name).mkdir()
@@ -158,15 +158,15 @@ def test_a_mounted_secret_swapped_by_its_link_is_reloaded(files: Files, tmp_path
         (tmp_path / name / "tls.key").write_bytes(pair.key_pem())
     (tmp_path / "..data").symlink_to("old")
     secret = TlsFiles(tmp_path / "..data" / "tls.crt", tmp_path / "..data" / "tls.key")
-    first, context = secret.expires, secret.context()
+    expires, context = secret.expires, secret.context()
     assert secret.context() is context
     (tmp_path / "..tmp").symlink_to("new")
     (tmp_path / "..tmp").replace(tmp_path / "..data")
     assert secret.context() is not context
-    assert secret.expires > first
+    assert secret.expires > expires
 
 
-def test_a_pair_that_is_put_in_its_place_while_it_is_read_does_not_let_an_expired_one_in(
+def test_an_expired_pair_that_replaces_a_valid_pair_during_a_read_is_not_used(
     mounted: Mounted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files, context = mounted.files, mounted.tls.context()
@@ -186,7 +186,7 @@ def test_a_pair_that_is_put_in_its_place_while_it_is_read_does_not_let_an_expire
 
 
 def test_a_pair_is_reloaded_when_it_becomes_valid(mounted: Mounted) -> None:
-    # It ends after the one in use, which is kept until then.
+    # The new pair expires later than the pair in use, which is kept until the new pair is valid.
     early, context = mounted.files.issue(timedelta(hours=12)), mounted.tls.context()
     begins = early.certificate.not_valid_before_utc
     mounted.files.write(early)
@@ -198,7 +198,9 @@ def test_a_pair_is_reloaded_when_it_becomes_valid(mounted: Mounted) -> None:
 
 
 @pytest.mark.parametrize("begins", [DAY * -5, DAY * 2], ids=["expired", "not yet valid"])
-def test_once_the_pair_in_use_has_expired_another_is_as_good(mounted: Mounted, begins: timedelta) -> None:
+def test_once_the_pair_in_use_has_expired_any_other_pair_replaces_it(
+    mounted: Mounted, begins: timedelta
+) -> None:
     context, in_use = mounted.tls.context(), mounted.tls.expires
     mounted.files.write(mounted.files.issue(begins))
     assert mounted.tls.context() is context

@@ -1,6 +1,6 @@
-"""What `tests.serving.test_longwork` has done as long work.
+"""Does pieces of long work and prints their results, for `tests.serving.test_longwork`.
 
-A program of its own, ``python -m tests.serving.work``, because long work starts processes.
+It is a separate program, ``python -m tests.serving.work``, because long work starts processes.
 """
 
 import json
@@ -57,16 +57,16 @@ def broken(_: Table) -> None:
     raise RuntimeError("the work is broken")
 
 
-def outcome(work: LongWork, *what: object) -> str:
-    """Returns the result as text, or how it failed."""
+def outcome(work: LongWork, *call: object) -> str:
+    """Returns the result of a piece of long work as text, or the error."""
     try:
-        return str(work(1, *what))
+        return str(work(1, *call))
     except (BusyError, FailedError, RuntimeError) as error:
         return f"{type(error).__name__}: {error}"
 
 
 def main() -> None:
-    """Does every part, and print the results as JSON."""
+    """Does every piece of work, and prints the results as JSON."""
     source = TableSource()
     parts: dict[str, Callable[[LongWork], object]] = {
         "table": lambda work: work(1, revision) == source.table().revision,
@@ -79,11 +79,11 @@ def main() -> None:
     }
     work = LongWork(source, LOG, seconds=30)
     result = {name: part(work) for name, part in parts.items()}
-    work._seconds = 0.5  # noqa: SLF001 - the others have time on a busy machine, too
+    work._seconds = 0.5  # noqa: SLF001 - the other pieces need more time on a busy machine
     result["endless"] = outcome(work, endless)
     sys.stdout.write(json.dumps(result))
     sys.stdout.flush()
-    os._exit(0)  # as a server that is killed: the processes of its work have to end by themselves
+    os._exit(0)  # like a server that is killed: the processes of its work must end by themselves
 
 
 if __name__ == "__main__":

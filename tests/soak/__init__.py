@@ -1,1 +1,1 @@
-"""What takes hours, a busy machine or chance: ``make test-soak``. Its records are what a release asks for."""
+"""Runs tests that take hours, use random seeds or need a busy machine. A release needs their record."""

@@ -1,7 +1,7 @@
 """Runs the soak and writes its record: ``python -m tests.soak [--only PHASE] [--seed N]``.
 
-A record is ``dist/soak/COMMIT.json``: which commit, when, on what machine, and for each phase the command,
-how long it took and its figures. A release needs the record of its commit, with all phases passed
+A record, ``dist/soak/COMMIT.json``, has the commit, the time, the machine, and the command, duration and
+figures of each round. A release needs the record of its commit, in which all rounds passed
 (``testbed.release.record``).
 """
 
@@ -24,12 +24,12 @@ import click
 from testbed.release import record, source
 
 PYTEST = (sys.executable, "-m", "pytest", "--quiet")
-BUSY = (sys.executable, "-c", "while True: pass")
-CHANCE = ("--hypothesis-profile=soak", "--hypothesis-seed={seed}")
-OTHERS = ("1.34", "1.35", "1.37")
-"""Further versions of Kubernetes: the oldest that EKS supports with claims, up to the newest."""
+BUSY_LOOP = (sys.executable, "-c", "while True: pass")
+HYPOTHESIS = ("--hypothesis-profile=soak", "--hypothesis-seed={seed}")
+OTHER_VERSIONS = ("1.34", "1.35", "1.37")
+"""Further versions of Kubernetes: from the oldest with device claims that EKS supports, to the newest."""
 REPEATS = 10
-"""Rounds of the three tiers with busy neighbours: what fails once in ten is a finding."""
+"""Number of rounds of each tier on a busy machine. A test that fails once in ten rounds is a finding."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,10 @@ class Phase:
     """A part of the soak.
 
     Attributes:
-        command: ``{seed}`` in it is replaced.
-        rounds: how often, each with a seed of its own.
-        neighbours: Processes that only compute meanwhile.
-        kubernetes: another one, see `testbed.kits.build.OTHER`.
+        command: The command, in which ``{seed}`` is replaced.
+        rounds: The number of rounds. Each round has its own seed.
+        neighbours: The number of processes that only compute at the same time.
+        kubernetes: The version of Kubernetes; empty for the default, see `testbed.kits.build.OTHER`.
     """
 
     command: tuple[str, ...]
@@ -50,25 +50,25 @@ class Phase:
 
 
 def tier(name: str) -> tuple[str, ...]:
-    """Returns a tier as its make target runs it."""
+    """Returns the command that the make target of a tier runs."""
     return (*PYTEST, "--numprocesses=2", "--dist=load", "-m", name, "--seed={seed}")
 
 
 PHASES = {
-    # One process: what measures has the machine for itself.
-    "soak": Phase((*PYTEST, "-m", "soak", "--seed={seed}", *CHANCE)),
-    "properties": Phase((*PYTEST, "-m", "quick", "--numprocesses=2", "--seed={seed}", *CHANCE)),
+    # One process, so that each measurement has the machine for itself.
+    "soak": Phase((*PYTEST, "-m", "soak", "--seed={seed}", *HYPOTHESIS)),
+    "properties": Phase((*PYTEST, "-m", "quick", "--numprocesses=2", "--seed={seed}", *HYPOTHESIS)),
     "mutation": Phase((sys.executable, "-m", "tests.soak.mutation")),
     "quick, busy": Phase(tier("quick"), REPEATS, neighbours=2),
     "plane, busy": Phase(tier("plane"), REPEATS, neighbours=2),
-    **{f"plane, {version}": Phase(tier("plane"), kubernetes=version) for version in OTHERS},
+    **{f"plane, {version}": Phase(tier("plane"), kubernetes=version) for version in OTHER_VERSIONS},
     "nodes, busy": Phase(tier("nodes"), REPEATS, neighbours=2),
 }
 
 
 @dataclass
-class Ran:
-    """One round of a phase; ``figures`` are the counts of tests, or what the program printed last."""
+class RoundResult:
+    """The result of a round of a phase. ``figures`` has the counts of tests, or the last line of output."""
 
     phase: str
     command: str
@@ -79,18 +79,18 @@ class Ran:
 
 @contextlib.contextmanager
 def busy(neighbours: int) -> Iterator[None]:
-    """Yields this many processes that only compute, until the end of the ``with``."""
-    running = [subprocess.Popen(BUSY) for _ in range(neighbours)]
+    """Runs this many processes that only compute, until the end of the ``with``."""
+    running = [subprocess.Popen(BUSY_LOOP) for _ in range(neighbours)]
     try:
         yield
     finally:
-        for each in running:
-            each.kill()
-            each.wait()
+        for process in running:
+            process.kill()
+            process.wait()
 
 
-def run(name: str, phase: Phase, seed: int, folder: Path) -> Ran:
-    """Runs one round, its output shown as it comes and kept in ``folder``."""
+def run(name: str, phase: Phase, seed: int, folder: Path) -> RoundResult:
+    """Runs one round. Shows the output as it comes, and stores it in ``folder``."""
     file = f"{name.replace(', ', '-')}-{seed}"
     log, report = folder / f"{file}.log", folder / f"{file}.xml"
     command = [word.format(seed=seed) for word in phase.command]
@@ -116,12 +116,12 @@ def run(name: str, phase: Phase, seed: int, folder: Path) -> Ran:
             sys.stdout.write(line)
             last = line.strip() or last
         code = process.wait()
-    figures = counted(report) if tests and report.exists() else {"last line": last}
-    return Ran(name, " ".join(command), round(time.monotonic() - begin, 1), code == 0, figures)
+    figures = count_tests(report) if tests and report.exists() else {"last line": last}
+    return RoundResult(name, " ".join(command), round(time.monotonic() - begin, 1), code == 0, figures)
 
 
-def counted(report: Path) -> dict[str, object]:
-    """Returns how many tests passed, and which failed or were skipped."""
+def count_tests(report: Path) -> dict[str, object]:
+    """Returns the number of passed tests, and the names of the failed and of the skipped tests."""
     cases = ET.parse(report).getroot().iter("testcase")  # noqa: S314 - pytest's own file
     by_name: dict[str, list[str]] = {"failed": [], "skipped": [], "passed": []}
     for case in cases:
@@ -135,14 +135,17 @@ def counted(report: Path) -> dict[str, object]:
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
-    "--only", multiple=True, type=click.Choice(list(PHASES)), help="Some phases; not enough for a release."
+    "--only",
+    multiple=True,
+    type=click.Choice(list(PHASES)),
+    help="Only these phases; not enough for a release.",
 )
-@click.option("--seed", type=int, help="Of the first round; random without.")
+@click.option("--seed", type=int, help="Seed of the first round; random by default.")
 def main(only: tuple[str, ...], seed: int | None) -> None:
-    """Runs the soak, and write a dated record with commit and figures. It takes hours."""
+    """Runs the soak, and writes a dated record with the commit and the figures. It takes hours."""
     folder = record.FOLDER
     folder.mkdir(parents=True, exist_ok=True)
-    made = record.Record(
+    results = record.Record(
         commit=source.source_of().commit,
         began=datetime.now(UTC).isoformat(timespec="seconds"),
         machine=f"{os.cpu_count()} processors, Python {sys.version.split()[0]}, {os.uname().release}",
@@ -155,18 +158,17 @@ def main(only: tuple[str, ...], seed: int | None) -> None:
         for number in range(phase.rounds):
             first = seed if seed is not None else secrets.randbits(31)
             click.echo(f"== {name}, round {number + 1} of {phase.rounds}, seed {first + number}")
-            ran = run(name, phase, first + number, folder)
-            made.ran.append(dataclasses.asdict(ran))
-            # After each round: what an interrupted soak has found is not lost.
-            made.write()
-    made.clean = made.clean and not source.changes() and source.source_of().commit == made.commit
-    made.write()
-    failed = [ran for ran in made.ran if not ran["passed"]]
-    for ran in failed:
-        click.echo(f"FAILED {ran['command']}: {json.dumps(ran['figures'])}")
-    click.echo(
-        f"{made.path()}: {len(made.ran)} rounds, {len(failed)} failed; {made.why_insufficient() or 'whole'}"
-    )
+            result = run(name, phase, first + number, folder)
+            results.ran.append(dataclasses.asdict(result))
+            # The record is written after each round, so that an interrupted soak keeps its results.
+            results.write()
+    results.clean = results.clean and not source.changes() and source.source_of().commit == results.commit
+    results.write()
+    failed = [row for row in results.ran if not row["passed"]]
+    for row in failed:
+        click.echo(f"FAILED {row['command']}: {json.dumps(row['figures'])}")
+    summary = f"{len(results.ran)} rounds, {len(failed)} failed"
+    click.echo(f"{results.path()}: {summary}; {results.why_insufficient() or 'whole'}")
     sys.exit(1 if failed else 0)
 
 

@@ -1,13 +1,14 @@
-"""Mutation testing of what decides: changes it in small ways and looks which changes no test notices.
+"""Mutation testing: makes small changes to the code that decides, and prints those that no test notices.
 
     .venv/bin/python -m tests.soak.mutation [--sample N] [--seed S] [--slowest SECONDS] [--write FILE]
 
-mutmut makes the mutants and switches between them. This imports the mutated modules, collects the tests of
-the quick tier once, notes which test calls which function, and then forks for each mutant of the
-sample and runs in the fork the tests that call its function, quick ones first, until one fails.
-The sample is the same for the same seed and the same product, so that two states of the tests compare.
+mutmut makes the mutants and switches between them. This program imports the mutated modules, collects the
+tests once, and records which test calls which function. Then it forks for each mutant of the sample. The fork
+runs the tests that call the mutant's function, the fastest test first, until a test fails.
+The seed and the product determine the sample, so that two states of the tests can be compared.
 
-What survives and why it may is in ``SURVIVORS.md``. Ends with 1 where less than `LEAST` is noticed.
+``SURVIVORS.md`` has the surviving mutants and the reasons. The exit code is 1 if tests notice less than
+`MIN_NOTICED` per cent.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from types import CodeType, ModuleType
 
     Seconds = dict[int, float]
-    """Processor time of tests, by their number."""
+    """Processor time of tests, by the number of the test."""
     Calls = dict[str, set[int]]
     """The numbers of the tests that call a function."""
 
@@ -52,12 +53,12 @@ ROOT = Path(__file__).resolve().parents[2]
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
     "contracts"
 ]
-DECIDING = next(each for each in CONTRACTS if each["name"].startswith("Deciding about placement"))
-"""The import contract of what decides about placement: import-linter refuses a module in it that is gone."""
+DECIDING = next(contract for contract in CONTRACTS if contract["name"].startswith("Deciding about placement"))
+"""The import contract of the modules that decide about placement. import-linter reports missing modules."""
 
 PACKAGES = {
     "engine": sorted(
-        file for room in ("objects", "rows", "engine") for file in ROOT.glob(f"webhook/{room}/*.py")
+        file for folder in ("objects", "rows", "engine") for file in ROOT.glob(f"webhook/{folder}/*.py")
     ),
     "placement": sorted(
         file
@@ -66,19 +67,19 @@ PACKAGES = {
     ),
     "certs": [ROOT / f"certs/{name}.py" for name in ("decide", "inputs", "objects")],
 }
-"""What is mutated, by package."""
+"""The files that are mutated, by package."""
 
 TESTS = ["tests/engine", "tests/rules", "tests/placement", "tests/certs"]
 LEFT_OUT = ["tests/engine/test_cost.py"]
-"""Counts calls, and so those of what switches between mutants."""
+"""These tests count calls, and would also count the calls that switch between mutants."""
 
-LEAST = 85.0
-"""Per cent of the mutants that tests have to notice."""
+MIN_NOTICED = 85.0
+"""Minimum percentage of the mutants that tests must notice."""
 
 MEMORY = 4 * 1024**3
 """Bytes of address space that a mutant may use."""
 
-# Examples enough to notice; no shrinking, for no one reads what they found; no complaint of a slow machine.
+# Enough examples to notice a mutant. Shrinking is off, because the examples are not shown.
 settings.register_profile(
     "mutants",
     settings(
@@ -97,9 +98,9 @@ class Mutant:
     """One small change of the product.
 
     Attributes:
-        package: a key of `PACKAGES`.
-        name: as mutmut switches it on.
-        file: the module with all its mutants.
+        package: A key of `PACKAGES`.
+        name: The name with which mutmut switches the mutant on.
+        file: The module with all its mutants.
     """
 
     package: str
@@ -108,12 +109,12 @@ class Mutant:
 
     @property
     def function(self) -> str:
-        """Which function it changes, as mutmut notes that one is called."""
+        """The function that it changes, by the name that mutmut records when the function is called."""
         return self.name.rpartition("__mutmut_")[0]
 
     @property
     def change(self) -> str:
-        """The lines that it takes out and puts in."""
+        """The lines that it removes and adds."""
         lines = self.file.code.splitlines()
         texts = []
         for name in (f"{self.function.rpartition('.')[2]}__mutmut_orig", self.name.rpartition(".")[2]):
@@ -124,14 +125,14 @@ class Mutant:
 
 
 class Importer(SourceFileLoader):
-    """Imports modules with all their mutants in them, none of them switched on."""
+    """Imports modules with all their mutants, which are switched off."""
 
     files: dict[str, tuple[str, Path]]
     mutants: list[Mutant]
 
     @classmethod
     def install(cls, packages: Sequence[str], only: Sequence[str] | None) -> None:
-        """Makes imports of the modules in scope go this way."""
+        """Makes Python import the modules of these packages with this class."""
         cls.mutants = []
         cls.files = {
             ".".join(path.relative_to(ROOT).with_suffix("").parts): (package, path)
@@ -148,7 +149,7 @@ class Importer(SourceFileLoader):
     def find_spec(
         cls, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Returns the import system's question for a module."""
+        """Returns the spec with which Python imports a mutated module; None for other modules."""
         spec = PathFinder.find_spec(fullname, path, target)
         if fullname in cls.files and spec and spec.origin:
             spec.loader = cls(fullname, spec.origin)
@@ -156,15 +157,15 @@ class Importer(SourceFileLoader):
         return None
 
     def get_code(self, fullname: str) -> CodeType:
-        """Compiles the module with its mutants, and notes them."""
+        """Compiles a module with its mutants, and adds these to ``mutants``."""
         package, path = self.files[fullname]
         mutated = mutate_file_contents(str(path), path.read_text(encoding="utf-8"))
         self.mutants += (Mutant(package, f"{fullname}.{name}", mutated) for name in mutated.mutant_names)
         return compile(mutated.code, str(path), "exec", dont_inherit=True)
 
 
-def sampled(mutants: list[Mutant], size: int, seed: int) -> list[Mutant]:
-    """Returns as many mutants by chance, from each module in proportion."""
+def draw_sample(mutants: list[Mutant], size: int, seed: int) -> list[Mutant]:
+    """Returns about this many random mutants: the same proportion from each module."""
     modules = defaultdict(list)
     for mutant in mutants:
         modules[mutant.name.rpartition(".")[0]].append(mutant)
@@ -173,23 +174,23 @@ def sampled(mutants: list[Mutant], size: int, seed: int) -> list[Mutant]:
     for name, members in sorted(modules.items()):
         members.sort(key=lambda mutant: mutant.name)
         chosen += random.Random(f"{seed} {name}").sample(members, round(part * len(members)))  # noqa: S311 - no secret
-    # In no order, so that what was tried until someone stops it is a sample as well.
+    # In random order, so that the mutants of an interrupted run are a sample, too.
     random.Random(seed).shuffle(chosen)  # noqa: S311 - as above
     return chosen
 
 
 class Loop:
-    """A pytest plugin that runs tests once for each mutant in place of once."""
+    """A pytest plugin that runs the tests once for each mutant."""
 
     limit = 0.0
-    """Seconds of processor time that a test may take; 0 for any."""
+    """Maximum processor time of a test, in seconds; 0 for no limit."""
 
-    def __init__(self, wanted: argparse.Namespace) -> None:
-        self._wanted = wanted
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self._arguments = arguments
         self.result: dict[str, object] = {}
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Takes away limits of time: a mutant has its own, of processor time."""
+        """Removes the time limits of tests, because each mutant has a limit of processor time."""
         for item in items:
             item.own_markers = [mark for mark in item.own_markers if mark.name != "timeout"]
 
@@ -215,25 +216,25 @@ class Loop:
             importlib.import_module(module)
         seconds: dict[int, float] = {}
         calls: dict[str, set[int]] = defaultdict(set)
-        for took, called in reached(session.items, self._wanted):
+        for took, called in trace_tests(session.items, self._arguments):
             seconds |= took
             for function, numbers in called.items():
                 calls[function] |= numbers
         self._say(
             f"{len(seconds)} of {len(session.items)} tests pass unchanged, in {sum(seconds.values()):.0f} s"
         )
-        quick = {number: took for number, took in seconds.items() if took <= self._wanted.slowest}
+        quick = {number: took for number, took in seconds.items() if took <= self._arguments.slowest}
         tests = {
             function: sorted(numbers & quick.keys(), key=lambda number: quick[number])
             for function, numbers in calls.items()
         }
-        sample = sampled(Importer.mutants, self._wanted.sample, self._wanted.seed)
-        if self._wanted.only:
-            sample = [mutant for mutant in Importer.mutants if mutant.name in self._wanted.only]
+        sample = draw_sample(Importer.mutants, self._arguments.sample, self._arguments.seed)
+        if self._arguments.only:
+            sample = [mutant for mutant in Importer.mutants if mutant.name in self._arguments.only]
         self._say(f"{len(sample)} of {len(Importer.mutants)} mutants; {len(quick)} tests")
         survivors = []
         begin = time.monotonic()
-        for done, (mutant, survived) in enumerate(self._judged(session.items, sample, tests, quick), 1):
+        for done, (mutant, survived) in enumerate(self._results(session.items, sample, tests, quick), 1):
             if survived:
                 survivors.append(mutant)
                 note = " (called at import)" if mutant.function in at_import else ""
@@ -241,29 +242,29 @@ class Loop:
                 self._say(f"survived {mutant.name} {how}\n{mutant.change}")
             if done % 25 == 0:
                 self._say(f"{done} of {len(sample)} in {time.monotonic() - begin:.0f} s")
-        self.result = summary(self._wanted, sample, survivors)
+        self.result = summary(self._arguments, sample, survivors)
         return True
 
-    def _judged(
+    def _results(
         self,
         items: list[pytest.Item],
         sample: list[Mutant],
         tests: dict[str, list[int]],
         seconds: dict[int, float],
     ) -> Iterator[tuple[Mutant, bool]]:
-        """Yields each mutant and whether it survived, as they end; one at a time for each processor."""
+        """Yields each mutant when its tests end, with whether it survived. Runs several mutants at a time."""
         running: dict[int, Mutant] = {}
         for mutant in [*sample, None]:
-            while running and (mutant is None or len(running) >= self._wanted.processes):
+            while running and (mutant is None or len(running) >= self._arguments.processes):
                 process, status = os.wait()
                 yield running.pop(process), status == 0
             if mutant is not None:
                 chosen = [(items[number], seconds[number]) for number in tests.get(mutant.function, ())]
-                running[forked(lambda m=mutant, c=chosen: all_pass(m, c))] = mutant
+                running[fork(lambda m=mutant, c=chosen: all_pass(m, c))] = mutant
 
 
-def forked(work: Callable[[], bool]) -> int:
-    """Starts a process that does something and ends with 0 if that is true."""
+def fork(work: Callable[[], bool]) -> int:
+    """Starts a process that calls ``work``, and ends with 0 if the result is true."""
     process = os.fork()
     if process == 0:
         code = 1
@@ -274,16 +275,18 @@ def forked(work: Callable[[], bool]) -> int:
     return process
 
 
-def reached(items: list[pytest.Item], wanted: argparse.Namespace) -> Iterator[tuple[Seconds, Calls]]:
-    """Yields the tests that pass, and the functions they call, from other processes with their own caches."""
+def trace_tests(items: list[pytest.Item], arguments: argparse.Namespace) -> Iterator[tuple[Seconds, Calls]]:
+    """Yields the time of passing tests and the functions that they call, measured in other processes."""
     files = sorted({item.path for item in items})
     pipes = []
-    for part in range(wanted.processes):
+    for part in range(arguments.processes):
         members = [
-            number for number, item in enumerate(items) if files.index(item.path) % wanted.processes == part
+            number
+            for number, item in enumerate(items)
+            if files.index(item.path) % arguments.processes == part
         ]
         reader, writer = os.pipe()
-        pipes.append((reader, forked(partial(send_reached, items, members, wanted.slowest, writer))))
+        pipes.append((reader, fork(partial(send_trace, items, members, arguments.slowest, writer))))
         os.close(writer)
     for reader, process in pipes:
         with os.fdopen(reader, "rb") as pipe:
@@ -292,8 +295,8 @@ def reached(items: list[pytest.Item], wanted: argparse.Namespace) -> Iterator[tu
         yield pickle.loads(content)  # noqa: S301 - it comes from this program
 
 
-def send_reached(items: list[pytest.Item], numbers: list[int], slowest: float, writer: int) -> bool:
-    """Runs tests; sends the processor time of each that passes, and by function the tests that call it."""
+def send_trace(items: list[pytest.Item], numbers: list[int], slowest: float, writer: int) -> bool:
+    """Runs tests; sends the processor time of each passing test, and the tests that call each function."""
     seconds: Seconds = {}
     calls = defaultdict(set)
     set_mutant_under_test("stats")
@@ -301,7 +304,7 @@ def send_reached(items: list[pytest.Item], numbers: list[int], slowest: float, w
     for number in numbers:
         state()._stats.clear()  # noqa: SLF001 - mutmut has no other way to it
         begin = time.process_time()
-        Loop.limit = 5 * slowest  # noting what is called takes time as well
+        Loop.limit = 5 * slowest  # recording the calls takes time, too
         if passes(items[number], None):
             seconds[number] = time.process_time() - begin
             for function in state()._stats:  # noqa: SLF001 - as above
@@ -314,12 +317,12 @@ def send_reached(items: list[pytest.Item], numbers: list[int], slowest: float, w
 
 
 def too_slow(*_: object) -> None:
-    """Ends a test that is not to run for each mutant."""
+    """Fails a test that is too slow to run for each mutant."""
     pytest.fail("takes too long")
 
 
 def all_pass(mutant: Mutant, tests: list[tuple[pytest.Item, float]]) -> bool:
-    """Returns whether no test notices a mutant; runs in its own process, which ends if it takes too long."""
+    """Returns whether no test notices a mutant. Runs in its own process, which ends if it takes too long."""
     set_mutant_under_test(mutant.name)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -338,23 +341,25 @@ def passes(item: pytest.Item, following: pytest.Item | None) -> bool:
     return not any(report.failed for report in runtestprotocol(item, nextitem=following, log=False))
 
 
-def summary(wanted: argparse.Namespace, sample: list[Mutant], survivors: list[Mutant]) -> dict[str, object]:
-    """Returns the scores, with what a sample of this size leaves open, and the survivors."""
-    sizes, alive = (Counter(mutant.package for mutant in some) for some in (sample, survivors))
-    scores = {package: scored(size, alive[package]) for package, size in sizes.items()}
+def summary(
+    arguments: argparse.Namespace, sample: list[Mutant], survivors: list[Mutant]
+) -> dict[str, object]:
+    """Returns the scores with their uncertainty, and the survivors."""
+    sizes, alive = (Counter(mutant.package for mutant in mutants) for mutants in (sample, survivors))
+    scores = {package: score_of(size, alive[package]) for package, size in sizes.items()}
     return {
         "sample": len(sample),
         "of": len(Importer.mutants),
-        "seed": wanted.seed,
-        "slowest test": wanted.slowest,
-        "score": scored(len(sample), len(survivors)),
+        "seed": arguments.seed,
+        "slowest test": arguments.slowest,
+        "score": score_of(len(sample), len(survivors)),
         "packages": scores,
-        "survivors": [{"mutant": each.name, "change": each.change} for each in survivors],
+        "survivors": [{"mutant": mutant.name, "change": mutant.change} for mutant in survivors],
     }
 
 
-def scored(size: int, survived: int) -> dict[str, float]:
-    """Returns the share of mutants that are noticed, and half the width of its 95 % interval, in per cent."""
+def score_of(size: int, survived: int) -> dict[str, float]:
+    """Returns the percentage of noticed mutants, and half the width of its 95 % interval."""
     share = 1 - survived / size
     return {
         "mutants": size,
@@ -365,38 +370,38 @@ def scored(size: int, survived: int) -> dict[str, float]:
 
 
 def main() -> int:
-    """Returns runs, prints the scores, and writes them where that is asked for."""
+    """Runs the tests, prints the scores, and writes them to a file if requested; returns the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--sample", type=int, default=500, help="how many mutants (500)")
-    parser.add_argument("--seed", type=int, default=17, help="of the sample (17)")
+    parser.add_argument("--sample", type=int, default=500, help="number of mutants (500)")
+    parser.add_argument("--seed", type=int, default=17, help="seed of the sample (17)")
     parser.add_argument(
-        "--packages", nargs="+", choices=PACKAGES, default=list(PACKAGES), help="what is changed"
+        "--packages", nargs="+", choices=PACKAGES, default=list(PACKAGES), help="packages that are mutated"
     )
-    parser.add_argument("--only", nargs="+", metavar="MUTANT", help="these mutants and no sample")
-    parser.add_argument("--slowest", type=float, default=1.0, help="seconds of a test that still runs (1)")
-    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="at a time")
+    parser.add_argument("--only", nargs="+", metavar="MUTANT", help="these mutants in place of a sample")
+    parser.add_argument("--slowest", type=float, default=1.0, help="maximum seconds of a test (1)")
+    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="number of parallel processes")
     parser.add_argument("--tests", nargs="+", default=TESTS, help="where the tests are")
     parser.add_argument("--write", type=Path, help="a file for the result, as JSON")
-    wanted = parser.parse_args()
-    Importer.install(wanted.packages, wanted.only)
+    arguments = parser.parse_args()
+    Importer.install(arguments.packages, arguments.only)
     set_mutant_under_test("stats")
-    loop = Loop(wanted)
+    loop = Loop(arguments)
     options = ["--hypothesis-profile=mutants", "-p", "no:cacheprovider", "-q", "--rootdir", str(ROOT)]
     options += [
         "-W",
         "ignore::pytest.PytestAssertRewriteWarning",
     ]  # this imports Hypothesis before pytest does
     options += [f"--ignore={path}" for path in LEFT_OUT]
-    pytest.main([*options, *wanted.tests], plugins=[loop])
+    pytest.main([*options, *arguments.tests], plugins=[loop])
     if not loop.result:
         return 1
     result = loop.result
     for package, score in {**result["packages"], "all": result["score"]}.items():
         share = f"{score['noticed']} % (+-{score['give or take']})"
         sys.stdout.write(f"{package}: {share} of {score['mutants']} mutants noticed\n")
-    if wanted.write:
-        wanted.write.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    return 0 if result["score"]["noticed"] >= LEAST else 1
+    if arguments.write:
+        arguments.write.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    return 0 if result["score"]["noticed"] >= MIN_NOTICED else 1
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""Short tests of the test bed and of the suite itself."""
+"""Tests of the test bed and of the test suite."""

@@ -1,4 +1,4 @@
-"""What decides which programs are built, what an archive made by hand holds, what a failed build leaves."""
+"""Tests of builds: missing programs, image archives, cached builds and failed builds."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ from testbed.kits import nodes as build
 from testbed.nodes import namespaces
 
 
-def test_a_folder_that_lacks_a_program_is_not_taken_for_built(tmp_path: Path) -> None:
+def test_a_folder_without_a_program_is_incomplete(tmp_path: Path) -> None:
     for name in build.programs():
         (tmp_path / name).touch()
     assert build.missing(tmp_path) == []
@@ -21,7 +21,7 @@ def test_a_folder_that_lacks_a_program_is_not_taken_for_built(tmp_path: Path) ->
     assert build.missing(tmp_path) == ["containerd"]
 
 
-def test_a_module_that_is_not_required_is_named(tmp_path: Path) -> None:
+def test_the_version_of_a_module_is_read_from_go_mod_and_a_missing_module_is_named(tmp_path: Path) -> None:
     (tmp_path / "go.mod").write_text("require a.example/b v1.2.3\n", encoding="utf-8")
     assert kit.required(tmp_path / "go.mod", "a.example/b") == "v1.2.3"
     with pytest.raises(LookupError, match=r"does not require a\.example/c"):
@@ -31,13 +31,13 @@ def test_a_module_that_is_not_required_is_named(tmp_path: Path) -> None:
 def test_an_archive_has_the_programs_and_the_command_to_run(tmp_path: Path) -> None:
     program = tmp_path / "program"
     program.write_bytes(b"12345")
-    made = images.archive(tmp_path / "out.tar", "localhost/x:1", {"/bin/x": program}, ["/bin/x"])
-    image = Image.read(made)
+    path = images.archive(tmp_path / "out.tar", "localhost/x:1", {"/bin/x": program}, ["/bin/x"])
+    image = Image.read(path)
     assert image.files() == {"bin/x": 5}
     assert image.config["config"]["Entrypoint"] == ["/bin/x"]
 
 
-def test_of_what_is_kept_by_recipe_the_newest_stay(tmp_path: Path) -> None:
+def test_only_the_newest_builds_are_kept(tmp_path: Path) -> None:
     for age, name in enumerate(("0" * 16, "a" * 16, "b" * 40)):  # a commit's name is longer
         (tmp_path / name).mkdir()
         os.utime(tmp_path / name, (1000 - age, 1000 - age))
@@ -47,18 +47,18 @@ def test_of_what_is_kept_by_recipe_the_newest_stay(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("target", [["demo"], ["cluster", "NODES=4"]], ids=" ".join)
-def test_make_asks_what_nodes_need_before_it_builds_all_of_that_and_no_more(target: list[str]) -> None:
-    made = ["--assume-old=.venv/.run", "--assume-old=.venv/.dev"]
-    # Below another make, as in `make test`, it would name its folder as well.
-    done = subprocess.run(
-        ["make", "--dry-run", "--no-print-directory", *made, *target],
+def test_make_checks_the_machine_before_it_builds_what_nodes_need(target: list[str]) -> None:
+    options = ["--assume-old=.venv/.run", "--assume-old=.venv/.dev"]
+    # Without --no-print-directory, a make that `make test` runs prints its folder, too.
+    result = subprocess.run(
+        ["make", "--dry-run", "--no-print-directory", *options, *target],
         cwd=product.REPOSITORY,
         check=True,
         capture_output=True,
         text=True,
     )
-    asks, *builds, _ = done.stdout.replace("\\\n", "").splitlines()
-    assert "namespaces.why_unusable()" in asks
+    check, *builds, _ = result.stdout.replace("\\\n", "").splitlines()
+    assert "namespaces.why_unusable()" in check
     assert [line.partition(" -m ")[2] for line in builds] == [
         "testbed.kits.build cluster-tools",
         "testbed.kits.nodes",
@@ -71,7 +71,7 @@ def test_real_nodes_need_root(monkeypatch: pytest.MonkeyPatch) -> None:
     assert namespaces.why_unusable() == "namespaces, mounts and control groups need root"
 
 
-def test_a_missing_program_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_nodes_need_and_the_machine_lacks_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setattr(namespaces, "PROGRAMS", ("sh", "no-such-program"))
     assert namespaces.why_unusable().startswith("no-such-program")

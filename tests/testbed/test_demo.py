@@ -1,4 +1,4 @@
-"""What ``make demo`` says of a job's Pods, and of its own failure; CI shows that it succeeds."""
+"""Tests of the messages of ``make demo`` about Pods and failures. CI runs the whole demo."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,26 +10,26 @@ from contract.keys import GATE
 from testbed.nodes import demo
 
 
-def late(_: Path) -> bool:
+def time_out(_: Path) -> bool:
     raise AssertionError("not within 90 s")
 
 
 @pytest.mark.parametrize(
-    ("tell", "message"),
+    ("run_demo", "message"),
     [
-        (late, "the demo failed: not within 90 s\n"),
+        (time_out, "the demo failed: not within 90 s\n"),
         (lambda _: False, "the demo failed: the job did not succeed"),
     ],
-    ids=["not in time", "of the job"],
+    ids=["timeout", "failed job"],
 )
 def test_a_failed_demo_reports_the_failure(
-    tell: Callable[[Path], bool],
+    run_demo: Callable[[Path], bool],
     message: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(demo, "_run_demo", tell)
-    monkeypatch.setattr(demo, "end_as_by_ctrl_c", lambda: None)
+    monkeypatch.setattr(demo, "_run_demo", run_demo)
+    monkeypatch.setattr(demo, "end_on_signals", lambda: None)
     assert demo.main() == 1
     assert capsys.readouterr().err.startswith(message)
 
@@ -39,7 +39,7 @@ ENDED, RUNS = {"state": {"terminated": {}}}, {"state": {"running": {}}}
 
 
 @pytest.mark.parametrize(
-    ("spec", "phase", "waits", "text"),
+    ("spec", "phase", "init_statuses", "text"),
     [
         (GATED, "Pending", [], "waits until there is a node for every worker"),
         ({}, "Pending", [], "Pending"),
@@ -48,6 +48,9 @@ ENDED, RUNS = {"state": {"terminated": {}}}, {"state": {"running": {}}}
     ],
 )
 def test_the_state_of_a_pod_follows_from_gate_phase_and_init_containers(
-    spec: dict[str, Any], phase: str, waits: list[dict[str, Any]], text: str
+    spec: dict[str, Any], phase: str, init_statuses: list[dict[str, Any]], text: str
 ) -> None:
-    assert demo.state_text({"spec": spec, "status": {"phase": phase, "initContainerStatuses": waits}}) == text
+    assert (
+        demo.state_text({"spec": spec, "status": {"phase": phase, "initContainerStatuses": init_statuses}})
+        == text
+    )

@@ -1,4 +1,4 @@
-"""That tests run every command of the documents on installing and operating, most of them on real nodes."""
+"""Tests that other tests run every command of the documents about installation and operation."""
 
 import re
 
@@ -13,7 +13,7 @@ from tests.nodes.commands import shell_blocks, steps
 )
 def test_every_command_is_under_a_heading_that_a_test_runs(document: str) -> None:
     headings = re.findall(r"^#+ (.*)$", text_of(document), re.MULTILINE)
-    assert len(set(headings)) == len(headings), "headings have different texts"
+    assert len(set(headings)) == len(headings), "two headings have the same text"
     files = [*(REPOSITORY / "tests/nodes").rglob("*.py"), REPOSITORY / "tests/testbed/test_supply.py"]
     tests = "".join(path.read_text(encoding="utf-8") for path in files)
     run = [step for heading in headings if f'"{heading}"' in tests for step in steps(document, heading)]

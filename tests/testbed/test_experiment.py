@@ -1,4 +1,4 @@
-"""The judge of the experiment, without a cluster: what whole, straddling and held mean."""
+"""Tests of the experiment's judge, which decides whether jobs are whole, straddle or only hold nodes."""
 
 import pytest
 
@@ -11,18 +11,19 @@ LABELS = {node["metadata"]["name"]: node["metadata"]["labels"] for node in nodes
 NAMES = list(LABELS)
 
 
-def pods(*on: str) -> list[dict[str, object]]:
+def pods(*node_names: str) -> list[dict[str, object]]:
+    """Returns a worker pod on each of these nodes; an empty name is a pod without a node."""
     return [
         {
             "metadata": {"namespace": "team", "labels": {"training.kubeflow.org/job-name": "a"}},
             "spec": {"nodeName": name} if name else {},
         }
-        for name in on
+        for name in node_names
     ]
 
 
 @pytest.mark.parametrize(
-    ("workers", "on", "verdict"),
+    ("workers", "node_names", "verdict"),
     [
         (4, NAMES[:4], "whole"),
         (4, NAMES[2:6], "straddles"),
@@ -35,14 +36,14 @@ def pods(*on: str) -> list[dict[str, object]]:
         (3, [NAMES[0], NAMES[5], NAMES[9]], "whole"),
     ],
 )
-def test_where_a_job_stands(workers: int, on: list[str], verdict: str) -> None:
-    result = standings({("team", "a"): workers}, pods(*on), LABELS)["team", "a"]
+def test_the_judge_finds_whether_a_job_is_whole(workers: int, node_names: list[str], verdict: str) -> None:
+    result = standings({("team", "a"): workers}, pods(*node_names), LABELS)["team", "a"]
     message = "whole" if result.whole else "straddles" if result.straddles else f"holds {result.held}"
     assert message == verdict or (verdict == "waits" and not result.nodes)
     assert result.whole + result.straddles + (not result.placed) == 1
 
 
-def test_pods_that_are_being_deleted_hold_no_unit() -> None:
+def test_pods_that_are_being_deleted_hold_no_node() -> None:
     result = pods(*NAMES[:4])
     result[0]["metadata"]["deletionTimestamp"] = "2026-11-21T12:00:00Z"  # type: ignore[index]
     assert standings({("team", "a"): 4}, result, LABELS)["team", "a"].held == 3
@@ -52,19 +53,24 @@ def test_pods_that_are_being_deleted_hold_no_unit() -> None:
     ("workers", "taken", "room"),
     [(12, [], True), (12, NAMES[:1], False), (8, NAMES[:1], True), (11, NAMES[:1], True)],
 )
-def test_whether_there_is_room(workers: int, taken: list[str], room: bool) -> None:  # noqa: FBT001
+def test_the_judge_finds_room_for_a_job_in_whole_units(workers: int, taken: list[str], room: bool) -> None:  # noqa: FBT001
     assert wholly_free(workers, NAMES, taken, LABELS) is room
 
 
 @pytest.mark.parametrize(
-    ("workers", "on", "room"), [(8, [], True), (12, [], False), (12, NAMES[4:6], True), (8, NAMES[4:], False)]
+    ("workers", "node_names", "expected"),
+    [(8, [], True), (12, [], False), (12, NAMES[4:6], True), (8, NAMES[4:], False)],
 )
-def test_whether_a_job_was_overlooked(workers: int, on: list[str], room: bool) -> None:  # noqa: FBT001
+def test_a_job_is_overlooked_if_it_has_room_and_is_not_placed(
+    workers: int,
+    node_names: list[str],
+    expected: bool,  # noqa: FBT001
+) -> None:
     result = {
-        ("team", "there"): Standing(4, tuple(NAMES[:4]), 1),
-        ("team", "it"): Standing(workers, tuple(on), 2),
+        ("team", "placed"): Standing(4, tuple(NAMES[:4]), 1),
+        ("team", "waiting"): Standing(workers, tuple(node_names), 2),
     }
-    assert overlooked(result, NAMES, LABELS) == ([("team", "it")] if room else [])
+    assert overlooked(result, NAMES, LABELS) == ([("team", "waiting")] if expected else [])
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -1,4 +1,4 @@
-"""When the programs of a kit count as built."""
+"""Tests of kits: complete builds, the Go toolchain, and the reports of progress."""
 
 import json
 import os
@@ -10,29 +10,30 @@ from testbed.kits import build, golang, progress
 from testbed.kits.kit import MARKER, Kit
 
 KIT = build.CONTROLLERS
-"""The one that has everything that a kit can have."""
+"""A kit with all sorts of contents."""
 
 
 @pytest.fixture
-def whole(tmp_path: Path) -> Path:
+def complete_folder(tmp_path: Path) -> Path:
+    """The folder of a complete build of the kit."""
     for name in KIT.contents():
         (tmp_path / name).touch()
     (tmp_path / MARKER).write_text(json.dumps({"recipe": KIT.recipe()}), encoding="utf-8")
     return tmp_path
 
 
-def test_a_directory_with_all_programs_and_the_marker_of_this_recipe_is_whole(whole: Path) -> None:
-    assert KIT.missing(whole) == []
+def test_a_folder_with_all_programs_and_the_marker_of_this_recipe_is_complete(complete_folder: Path) -> None:
+    assert KIT.missing(complete_folder) == []
     deleted = KIT.contents()[0]
-    (whole / deleted).unlink()
-    assert KIT.missing(whole) == [deleted]
-    (whole / MARKER).write_text(json.dumps({"recipe": "older"}), encoding="utf-8")
-    assert KIT.missing(whole) == KIT.contents()
-    (whole / MARKER).unlink()
-    assert KIT.missing(whole) == KIT.contents()
+    (complete_folder / deleted).unlink()
+    assert KIT.missing(complete_folder) == [deleted]
+    (complete_folder / MARKER).write_text(json.dumps({"recipe": "older"}), encoding="utf-8")
+    assert KIT.missing(complete_folder) == KIT.contents()
+    (complete_folder / MARKER).unlink()
+    assert KIT.missing(complete_folder) == KIT.contents()
 
 
-def test_the_environment_chooses_the_directory(tmp_path: Path) -> None:
+def test_a_variable_of_the_environment_sets_the_folder(tmp_path: Path) -> None:
     assert KIT.directory({KIT.variable: str(tmp_path)}) == tmp_path
     assert KIT.directory({}).name == KIT.recipe()
 
@@ -51,7 +52,7 @@ def test_a_go_that_is_too_old_or_broken_is_not_used(tmp_path: Path) -> None:
     [([], ["cluster-tools", "kueue", "controllers", "helm"]), (["kueue"], ["kueue"])],
     ids=["all", "a kit"],
 )
-def test_the_kits_that_are_named_are_built_and_all_where_none_is(
+def test_the_named_kits_are_built_and_without_names_all_kits(
     arguments: list[str], names: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     built: list[str] = []

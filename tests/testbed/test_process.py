@@ -1,4 +1,4 @@
-"""Child processes of the test bed: watched until ready, and gone when their starter is."""
+"""Tests of the test bed's child processes: waits until they are ready, and their end with the starter."""
 
 import contextlib
 import os
@@ -35,7 +35,7 @@ def running(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda sign: sign.name)
-def test_no_process_is_left_when_the_starter_is_ended_by(sign: signal.Signals, tmp_path: Path) -> None:
+def test_no_process_is_left_after_a_signal_ends_the_starter(sign: signal.Signals, tmp_path: Path) -> None:
     command = [sys.executable, "-c", SCRIPT, str(tmp_path), STUBBORN]
     root = Path(__file__).resolve().parents[2]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=root) as starter:
@@ -68,7 +68,7 @@ def test_a_program_that_ends_too_early_is_quoted_in_the_error(tmp_path: Path) ->
             broken.wait_ready(lambda: False, 10)
 
 
-def test_a_program_that_is_never_ready_is_given_up_and_stopped(tmp_path: Path) -> None:
+def test_a_program_that_is_never_ready_is_reported_and_stopped(tmp_path: Path) -> None:
     with Programs(tmp_path) as programs:
         silent = programs.start("silent", ["sleep", "600"])
         with pytest.raises(ClusterError, match="silent is not ready after"):

@@ -1,4 +1,4 @@
-"""How a release says what it was made of, and how one sees who says so; on a release of one file."""
+"""Tests of the provenance and the signature of a release."""
 
 import gzip
 import hashlib
@@ -21,7 +21,7 @@ WHEEL = "0" * 64
 
 @pytest.fixture
 def image(tmp_path: Path) -> Path:
-    """The archive of an image with one layer, of what buildah would have written."""
+    """The archive of an image with one layer, packed from files in the format of buildah."""
     folder = tmp_path / "buildah"
     folder.mkdir()
     layer = io.BytesIO()
@@ -38,30 +38,33 @@ def image(tmp_path: Path) -> Path:
         return {"digest": f"sha256:{digest}", "size": len(data), "mediaType": "of Docker"}
 
     config = blob(json.dumps({"rootfs": {"diff_ids": [lowest]}, "config": {"Healthcheck": {}}}).encode())
-    made = {"config": config, "layers": [blob(gzip.compress(layer.getvalue()))]}
-    (folder / "manifest.json").write_text(json.dumps(made), encoding="utf-8")
+    manifest = {"config": config, "layers": [blob(gzip.compress(layer.getvalue()))]}
+    (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
     layout.pack(folder, tmp_path / "image.tar", "a", "1")
     return tmp_path / "image.tar"
 
 
 @pytest.mark.parametrize("dirty", [False, True])
-def test_a_provenance_has_what_its_specifications_require(image: Path, *, dirty: bool) -> None:
+def test_a_provenance_has_the_fields_that_its_specifications_require(image: Path, *, dirty: bool) -> None:
     state = source.Source("c" * 40, "7" * 40)
-    made = provenance.statement([image], {"a:1": image}, state, dirty=dirty)
-    # What in-toto's Statement 1 (spec/v1/statement.md) and SLSA's Provenance 1 require besides digests.
+    statement = provenance.statement([image], {"a:1": image}, state, dirty=dirty)
+    # The fields that in-toto's Statement 1 (spec/v1/statement.md) and SLSA's Provenance 1 require.
     types = ("https://in-toto.io/Statement/v1", "https://slsa.dev/provenance/v1")
-    assert (made["_type"], made["predicateType"]) == types
-    assert made["predicate"].keys() == {"buildDefinition", "runDetails"}
-    assert [each["name"] for each in made["subject"]] == ["a:1", "image.tar"]
-    definition, builder = made["predicate"]["buildDefinition"], made["predicate"]["runDetails"]["builder"]
+    assert (statement["_type"], statement["predicateType"]) == types
+    assert statement["predicate"].keys() == {"buildDefinition", "runDetails"}
+    assert [entry["name"] for entry in statement["subject"]] == ["a:1", "image.tar"]
+    definition, builder = (
+        statement["predicate"]["buildDefinition"],
+        statement["predicate"]["runDetails"]["builder"],
+    )
     assert all(re.match("[a-z]+:.", uri) for uri in (definition["buildType"], builder["id"]))
-    for each in (*made["subject"], *definition["resolvedDependencies"]):
-        assert each["digest"]
-        assert all(re.fullmatch("[0-9a-f]{40,64}", digest) for digest in each["digest"].values())
-    # A checkout with changes is not its commit.
+    for entry in (*statement["subject"], *definition["resolvedDependencies"]):
+        assert entry["digest"]
+        assert all(re.fullmatch("[0-9a-f]{40,64}", digest) for digest in entry["digest"].values())
+    # The provenance of a checkout with changes names no commit.
     commit = {} if dirty else {"gitCommit": "c" * 40}
     assert definition["externalParameters"]["source"] == {**commit, "gitTree": "7" * 40}
-    assert [each["name"] for each in definition["resolvedDependencies"]] == [
+    assert [entry["name"] for entry in definition["resolvedDependencies"]] == [
         "source",
         "a-1-py3-none-any.whl",
         "lowest layer: Debian, by debootstrap",
@@ -69,23 +72,23 @@ def test_a_provenance_has_what_its_specifications_require(image: Path, *, dirty:
     assert definition["resolvedDependencies"][1]["digest"] == {"sha256": WHEEL}
 
 
-def test_the_digest_of_an_archive_is_that_of_the_manifest_in_it(image: Path) -> None:
+def test_the_digest_of_an_archive_is_the_digest_of_its_manifest(image: Path) -> None:
     with tarfile.open(image) as tar:
         files = {name: tar.extractfile(name).read() for name in tar.getnames()}  # type: ignore[union-attr]
     algorithm, _, digest = layout.digest(image).partition(":")
     manifest = files[f"blobs/{algorithm}/{digest}"]
     assert hashlib.sha256(manifest).hexdigest() == digest
     config, (layer,) = json.loads(manifest)["config"], json.loads(manifest)["layers"]
-    for each in (config, layer):
-        data = files["blobs/" + each["digest"].replace(":", "/")]
-        assert (f"sha256:{hashlib.sha256(data).hexdigest()}", len(data)) == (each["digest"], each["size"])
+    for entry in (config, layer):
+        data = files["blobs/" + entry["digest"].replace(":", "/")]
+        assert (f"sha256:{hashlib.sha256(data).hexdigest()}", len(data)) == (entry["digest"], entry["size"])
     assert "of Docker" not in manifest.decode()
 
 
 @pytest.fixture
-def signed(tmp_path: Path) -> Path:
-    """A release of one file, signed, with the keys that are believed."""
-    key, folder = keys(tmp_path), tmp_path / "release"
+def signed_release(tmp_path: Path) -> Path:
+    """A signed release of one file, with the list of allowed signers."""
+    key, folder = create_key(tmp_path), tmp_path / "release"
     folder.mkdir()
     (folder / "file").write_text("as released\n", encoding="utf-8")
     (folder / release.SUMS).write_text(f"{provenance.sha256(folder / 'file')}  file\n", encoding="utf-8")
@@ -96,44 +99,44 @@ def signed(tmp_path: Path) -> Path:
     return folder
 
 
-def keys(folder: Path, name: str = "key") -> Path:
-    """Returns an SSH key that is not an allowed signer."""
+def create_key(folder: Path, name: str = "key") -> Path:
+    """Creates an SSH key; returns its file."""
     command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)]
     subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
     return folder / name
 
 
-def checked(folder: Path) -> list[int]:
-    """Returns how the two commands end that the document shows."""
-    shown = [
+def run_checks(folder: Path) -> list[int]:
+    """Runs the commands in the document that check a release; returns their exit statuses."""
+    commands = [
         *steps("docs/install.md", "From a release, without a clone"),
         *steps("docs/install.md", "Who made it"),
     ]
-    return [session.run(step.command, folder)[1] for step in shown]
+    return [session.run(step.command, folder)[1] for step in commands]
 
 
 @pytest.mark.program("ssh-keygen")
 @pytest.mark.limit(5, "starts a dozen processes")
-def test_what_the_document_shows_refuses_a_file_sums_and_a_key_that_are_others(
-    signed: Path, tmp_path: Path
+def test_the_commands_in_the_document_refuse_changed_files_changed_sums_and_other_keys(
+    signed_release: Path, tmp_path: Path
 ) -> None:
-    sums, file = signed / release.SUMS, signed / "file"
-    assert checked(signed) == [0, 0]
+    sums, file = signed_release / release.SUMS, signed_release / "file"
+    assert run_checks(signed_release) == [0, 0]
     file.write_text("changed\n", encoding="utf-8")
-    assert checked(signed) == [1, 0]
+    assert run_checks(signed_release) == [1, 0]
     sums.write_text(f"{provenance.sha256(file)}  file\n", encoding="utf-8")
-    assert checked(signed) == [0, 255]
-    signature.sign(sums, keys(tmp_path, "another"))
-    assert checked(signed) == [0, 255]
-    (signed / f"{release.SUMS}.sig").unlink()
-    assert checked(signed) == [0, 255]
+    assert run_checks(signed_release) == [0, 255]
+    signature.sign(sums, create_key(tmp_path, "another"))
+    assert run_checks(signed_release) == [0, 255]
+    (signed_release / f"{release.SUMS}.sig").unlink()
+    assert run_checks(signed_release) == [0, 255]
 
 
 @pytest.mark.program("ssh-keygen")
 @pytest.mark.limit(5, "starts a dozen processes")
-def test_a_key_that_is_not_an_allowed_signer_makes_no_release(signed: Path, tmp_path: Path) -> None:
-    sums = signed / release.SUMS
-    assert signature.why_refused(sums, signed / signature.SIGNERS.name) == ""
-    assert "allowed_signers" in signature.why_refused(sums), "this checkout has no such key"
+def test_a_key_that_is_not_an_allowed_signer_is_refused(signed_release: Path, tmp_path: Path) -> None:
+    sums = signed_release / release.SUMS
+    assert signature.why_refused(sums, signed_release / signature.SIGNERS.name) == ""
+    assert "allowed_signers" in signature.why_refused(sums), "the key is not in the list of this checkout"
     with pytest.raises(source.ReleaseError, match="does not sign"):
         signature.sign(sums, tmp_path / "none")

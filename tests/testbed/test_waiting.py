@@ -1,4 +1,4 @@
-"""How tests wait: for what has no event, and for what the API server has."""
+"""Tests of waits, and of the words of ``kubectl get`` that tests wait with."""
 
 import socket
 from pathlib import Path
@@ -8,10 +8,10 @@ import pytest
 from kube.api import ApiError
 from testbed.plane.api import Client, Selection
 from testbed.plane.credentials import issue
-from testbed.waiting import NotYetError, at_most, until
+from testbed.waiting import NotYetError, limit_waits, until
 
 
-def test_the_message_of_the_condition_is_shown() -> None:
+def test_a_wait_returns_the_first_true_value() -> None:
     answers = iter([None, [], "here"])
     assert until(lambda: next(answers), "an answer", every=0) == "here"
 
@@ -22,7 +22,7 @@ def test_a_failed_wait_reports_its_subject_its_time_and_the_last_value() -> None
 
 
 def test_a_call_without_an_answer_ends_at_the_limit_of_the_test(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent, at_most(0.2):
+    with socket.create_server(("127.0.0.1", 0)) as silent, limit_waits(0.2):
         server = f"https://127.0.0.1:{silent.getsockname()[1]}"
         api = Client(issue(tmp_path).kubeconfig("admin", server))
         with pytest.raises(ApiError, match="timed out"):
@@ -30,7 +30,7 @@ def test_a_call_without_an_answer_ends_at_the_limit_of_the_test(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("words", "wanted"),
+    ("words", "selection"),
     [
         ("pods", Selection(("pods",))),
         ("pod x", Selection(("pod",), "x")),
@@ -42,10 +42,10 @@ def test_a_call_without_an_answer_ends_at_the_limit_of_the_test(tmp_path: Path) 
         ),
     ],
 )
-def test_the_words_of_kubectl_get_are_understood(words: str, wanted: Selection) -> None:
-    assert Selection.of(*words.split()) == wanted
+def test_the_words_of_kubectl_get_give_a_selection(words: str, selection: Selection) -> None:
+    assert Selection.of(*words.split()) == selection
 
 
-def test_a_word_of_kubectl_get_that_is_not_known_is_refused() -> None:
+def test_an_unsupported_option_of_kubectl_get_is_refused() -> None:
     with pytest.raises(ValueError, match="--chunk-size=5 is not supported here"):
         Selection.of("pods", "--chunk-size=5")

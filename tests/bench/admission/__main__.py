@@ -1,8 +1,9 @@
-"""What the webhook adds to a real create, next to one in Go: ``python -m tests.bench.admission``.
+"""Measures the time that the webhook adds to a create: ``python -m tests.bench.admission``.
 
-An API server with etcd and no controllers, and namespaces that differ by who is asked: no one, our webhook,
-and a minimal one in Go (`main.go`, with the clients too) that answers one patch: what ours gives, or what it
-gave at a commit before. Blocks of creates go round the namespaces, in another order each time.
+The control plane is an API server with etcd, without controllers. In each namespace, it calls another
+webhook: none, this project's webhook, or a minimal webhook in Go (`main.go`, which also has the clients). The
+webhook in Go always answers the same patch: the patch of this checkout, or the patch of an earlier commit. In
+each round, the clients create a block of jobs in every namespace, in a random order of namespaces.
 """
 
 import argparse
@@ -25,13 +26,13 @@ from testbed.plane.controlplane import ControlPlane, answers_ok
 from testbed.plane.process import free_ports
 from testbed.release.source import Source
 from testbed.waiting import PATIENCE
-from tests.bench.engine.plain import plain
+from tests.bench.engine.plain import plain_job
 from tests.bench.large import cpu
 
 NONE, OURS = "none", "ours"
 CREATES = {1: 60, 16: 12}
-"""Clients, and how many creates each of them makes in a block."""
-ASK = """
+"""For each number of clients, the number of creates of each client in a block."""
+PRINT_PATCH = """
 import json, sys
 from webhook.engine import Request, evaluate
 from webhook.rules.load import load_default
@@ -40,35 +41,39 @@ json.dump(outcome.operations, sys.stdout, separators=(",", ":"))
 """
 
 Times = dict[str, list[list[int]]]
-Found = tuple[Times, Counter[str]]
-"""By namespace: for each round microseconds of every create, and hundredths of a second of CPU of all."""
+Measurement = tuple[Times, Counter[str]]
+"""By namespace: the microseconds of each round's creates, and the CPU time in hundredths of a second."""
 
 
 class Storage(ControlPlane):
-    """A control plane that stores objects, and does nothing with them."""
+    """A control plane that only stores objects."""
 
     def _start_controllers(self) -> None:
-        """None of them."""
+        """Starts no controllers."""
 
     _start_operator = _start_controllers
 
 
-def patch(checkout: Path, file: Path) -> Path:
-    """Writes what the webhook of a checkout answers to the job."""
-    command, requests = [sys.executable, "-c", ASK], json.dumps(plain("job-0000000"))
-    done = subprocess.run(command, cwd=checkout, input=requests.encode(), check=True, stdout=subprocess.PIPE)
-    say(f"{file.name}: a patch of {file.write_bytes(done.stdout):,} bytes")
+def write_patch(checkout: Path, file: Path) -> Path:
+    """Writes the patch with which the webhook of a checkout answers the job; returns the file."""
+    command, requests = [sys.executable, "-c", PRINT_PATCH], json.dumps(plain_job("job-0000000"))
+    result = subprocess.run(
+        command, cwd=checkout, input=requests.encode(), check=True, stdout=subprocess.PIPE
+    )
+    say(f"{file.name}: a patch of {file.write_bytes(result.stdout):,} bytes")
     return file
 
 
 @contextlib.contextmanager
-def registered(plane: ControlPlane, folder: Path, program: Path, patches: list[Path]) -> Iterator[list[str]]:
-    """Starts and registers the webhooks; the namespaces, each of them named as who is asked there."""
+def register_webhooks(
+    plane: ControlPlane, folder: Path, program: Path, patches: list[Path]
+) -> Iterator[list[str]]:
+    """Starts and registers the webhooks. Yields the namespaces, each with the name of its webhook."""
     ours, (port,) = webhook.start(plane.programs, folder), free_ports(1)
     command = [program, "serve", port, folder / "tls.crt", folder / "tls.key", *patches]
-    started = plane.programs.start("go", list(map(str, command)))
+    program_in_go = plane.programs.start("go", list(map(str, command)))
     go = f"https://127.0.0.1:{port}"
-    started.wait_ready(lambda: answers_ok(f"{go}/readyz", ours.ca), PATIENCE)
+    program_in_go.wait_ready(lambda: answers_ok(f"{go}/readyz", ours.ca), PATIENCE)
     urls = {OURS: f"{ours.url}/mutate", **{file.name: f"{go}{file}" for file in patches}}
     with contextlib.ExitStack() as stack:
         for name in (NONE, *urls):
@@ -79,13 +84,13 @@ def registered(plane: ControlPlane, folder: Path, program: Path, patches: list[P
                 )
                 del document["webhooks"][1:]
                 document["webhooks"][0]["clientConfig"]["url"] = urls[name]
-                stack.enter_context(webhook.registered(plane.kubectl.in_namespace(name), document))
+                stack.enter_context(webhook.register(plane.kubectl.in_namespace(name), document))
         yield [NONE, *urls]
 
 
-def blocks(plane: ControlPlane, program: Path, names: list[str], clients: int, rounds: int) -> Found:
-    """Returns a block of creates in every namespace, again and again; the first round is not counted."""
-    file, each, job = plane.folder / "job.json", CREATES[clients], plain("NAME")
+def measure(plane: ControlPlane, program: Path, names: list[str], clients: int, rounds: int) -> Measurement:
+    """Returns the times of blocks of creates in all namespaces. The first round is not measured."""
+    file, creates, job = plane.folder / "job.json", CREATES[clients], plain_job("NAME")
     del job["metadata"]["namespace"]
     file.write_text(json.dumps(job), encoding="utf-8")
     env = {"TOKEN": json.loads(plane.kubeconfig.read_text())["users"][0]["user"]["token"]}
@@ -93,26 +98,29 @@ def blocks(plane: ControlPlane, program: Path, names: list[str], clients: int, r
     for number in range(rounds + 1):
         for name in random.sample(names, len(names)):
             url = f"{plane.server}/apis/kubeflow.org/v2beta1/namespaces/{name}/mpijobs"
-            command = [program, "create", plane.folder / "credentials/ca.crt", file, url, clients, each]
+            command = [program, "create", plane.folder / "credentials/ca.crt", file, url, clients, creates]
             before = cpu(plane).total()
-            done = subprocess.run(list(map(str, command)), env=env, check=True, stdout=subprocess.PIPE)
+            result = subprocess.run(list(map(str, command)), env=env, check=True, stdout=subprocess.PIPE)
             if number:
                 used[name] += cpu(plane).total() - before
-                times[name].append([int(line) for line in done.stdout.split()])
+                times[name].append([int(line) for line in result.stdout.split()])
             plane.kubectl.in_namespace(name).delete("mpijobs")
-        say(f"{clients} at once: {number} of {rounds} rounds")
+        say(f"{clients} clients: round {number} of {rounds}")
     return times, used
 
 
-def added(times: Times, name: str, part: slice = slice(None)) -> float:
-    """Milliseconds more of a create, at the median of a block, than in the same round without a webhook."""
+def added_milliseconds(times: Times, name: str, part: slice = slice(None)) -> float:
+    """Returns the median of the milliseconds that a webhook adds to the median create of a round."""
     pairs = zip(times[name][part], times[NONE][part], strict=True)
-    return statistics.median(statistics.median(one) - statistics.median(bare) for one, bare in pairs) / 1000
+    return (
+        statistics.median(statistics.median(creates) - statistics.median(bare) for creates, bare in pairs)
+        / 1000
+    )
 
 
-def shown(times: Times, used: Counter[str], clients: int) -> Iterator[str]:
-    """Yields the table of one number of clients."""
-    yield "\n| at once | asked | create, ms | added, ms | ours to it | in fifths | CPU, ms | ours to it |"
+def table_lines(times: Times, used: Counter[str], clients: int) -> Iterator[str]:
+    """Yields the lines of the table for this number of clients."""
+    yield "\n| clients | webhook | create, ms | added, ms | ours / it | per fifth | CPU, ms | ours / it |"
     yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
     parts = [slice(part, None, 5) for part in range(5)]
     creates = clients * (CREATES[clients] + 1) * len(times[NONE])
@@ -122,30 +130,37 @@ def shown(times: Times, used: Counter[str], clients: int) -> Iterator[str]:
         if name == NONE:
             yield f"{row} | | | | |"
             continue
-        ratios = [added(times, OURS, part) / added(times, name, part) for part in (slice(None), *parts)]
-        row += f" {added(times, name):.2f} | {ratios[0]:.2f} | {min(ratios):.2f} to {max(ratios):.2f} |"
+        ratios = [
+            added_milliseconds(times, OURS, part) / added_milliseconds(times, name, part)
+            for part in (slice(None), *parts)
+        ]
+        row += f" {added_milliseconds(times, name):.2f}"
+        row += f" | {ratios[0]:.2f} | {min(ratios):.2f} to {max(ratios):.2f} |"
         yield f"{row} {spent[name]:.2f} | {spent[OURS] / spent[name]:.2f} |"
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Measures, and prints the tables."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.admission", description=__doc__)
-    parser.add_argument("--before", default="cb0109a", help="the commit whose patch Go answers as well")
+    parser.add_argument("--before", default="cb0109a", help="the earlier commit whose patch Go also answers")
     parser.add_argument("--rounds", type=int, default=40)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="ultraserver-bench-") as name:
         folder, program = Path(name), Path(name) / "admission"
         before = Source(options.before, options.before).export(folder / "before")
-        patches = [patch(webhook.REPOSITORY, folder / "go-now"), patch(before, folder / "go-before")]
+        patches = [
+            write_patch(webhook.REPOSITORY, folder / "go-now"),
+            write_patch(before, folder / "go-before"),
+        ]
         source = str(Path(__file__).with_name("main.go"))
         golang.find_toolchain(folder / "go", say).output("build", "-o", str(program), source, folder=folder)
         with (
             Storage(folder / "plane", say=say) as plane,
-            registered(plane, folder / "certificates", program, patches) as names,
+            register_webhooks(plane, folder / "certificates", program, patches) as names,
         ):
             for clients in CREATES:
-                result = blocks(plane, program, names, clients, options.rounds)
-                say("\n".join(shown(*result, clients)))
+                result = measure(plane, program, names, clients, options.rounds)
+                say("\n".join(table_lines(*result, clients)))
 
 
 if __name__ == "__main__":

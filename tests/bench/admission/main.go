@@ -1,4 +1,4 @@
-// The least that a webhook in Go does, and the clients of the bench.
+// A minimal webhook in Go, and the clients of the bench.
 package main
 
 import (
@@ -16,27 +16,27 @@ import (
 	"time"
 )
 
-// answer reads a review and its object, and gives the same patch for every job.
+// answer returns a handler that decodes a review with its object, and always answers the same patch.
 func answer(patch []byte) http.HandlerFunc {
 	return func(out http.ResponseWriter, in *http.Request) {
-		var asked struct {
+		var review struct {
 			Request struct {
 				UID    string
 				Object map[string]any
 			}
 		}
-		check(json.NewDecoder(in.Body).Decode(&asked))
+		check(json.NewDecoder(in.Body).Decode(&review))
 		out.Header().Set("Content-Type", "application/json")
 		check(json.NewEncoder(out).Encode(map[string]any{
 			"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
 			"response": map[string]any{
-				"uid": asked.Request.UID, "allowed": true, "patchType": "JSONPatch", "patch": patch,
+				"uid": review.Request.UID, "allowed": true, "patchType": "JSONPatch", "patch": patch,
 			},
 		}))
 	}
 }
 
-// serve PORT CERTIFICATE KEY PATCH...: the patch of a file is answered at the file's path.
+// serve PORT CERTIFICATE KEY PATCH... answers reviews at the path of each file with the patch in the file.
 func serve(words []string) {
 	for _, file := range words[3:] {
 		http.HandleFunc(file, answer(must(os.ReadFile(file))))
@@ -45,8 +45,8 @@ func serve(words []string) {
 	log.Fatal(http.ListenAndServeTLS("127.0.0.1:"+words[0], words[1], words[2], nil))
 }
 
-// create CA JOB URL CLIENTS EACH, with a TOKEN: microseconds of every create, a line each. What is called NAME in the
-// job is numbered. Every client has a connection of its own, and its first create is not counted.
+// create CA JOB URL CLIENTS EACH creates jobs, and prints the microseconds of every create. TOKEN is in the environment.
+// A number replaces NAME in the job. Every client has its own connection, and its first create is not measured.
 func create(words []string) {
 	authorities := x509.NewCertPool()
 	authorities.AppendCertsFromPEM(must(os.ReadFile(words[0])))
@@ -69,26 +69,26 @@ func create(words []string) {
 		})
 	}
 	all.Wait()
-	for _, one := range spent {
-		fmt.Println(one.Microseconds())
+	for _, duration := range spent {
+		fmt.Println(duration.Microseconds())
 	}
 }
 
 func send(transport *http.Transport, url string, job []byte, number int) {
 	body := bytes.Replace(job, []byte("NAME"), fmt.Appendf(nil, "job-%07d", number), 1)
-	asked := must(http.NewRequest("POST", url, bytes.NewReader(body)))
-	asked.Header = http.Header{"Authorization": {"Bearer " + os.Getenv("TOKEN")}, "Content-Type": {"application/json"}}
-	said := must(transport.RoundTrip(asked))
-	defer said.Body.Close()
-	text := must(io.ReadAll(said.Body))
-	if said.StatusCode != http.StatusCreated {
-		log.Fatalf("%d %s", said.StatusCode, text)
+	request := must(http.NewRequest("POST", url, bytes.NewReader(body)))
+	request.Header = http.Header{"Authorization": {"Bearer " + os.Getenv("TOKEN")}, "Content-Type": {"application/json"}}
+	response := must(transport.RoundTrip(request))
+	defer response.Body.Close()
+	text := must(io.ReadAll(response.Body))
+	if response.StatusCode != http.StatusCreated {
+		log.Fatalf("%d %s", response.StatusCode, text)
 	}
 }
 
-func must[T any](found T, err error) T {
+func must[T any](value T, err error) T {
 	check(err)
-	return found
+	return value
 }
 
 func check(err error) {

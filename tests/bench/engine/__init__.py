@@ -1,1 +1,1 @@
-"""What an evaluation costs, in one process."""
+"""Measures the cost of one evaluation, in one process."""

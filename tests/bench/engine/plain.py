@@ -1,8 +1,9 @@
-"""The cost of a plain MPIJob, and of rows for other kinds: ``python -m tests.bench.engine.plain``.
+"""Measures the evaluation of a plain MPIJob: ``python -m tests.bench.engine.plain``.
 
-CPU time of one evaluation as a multiple of ``json.loads`` of the same bytes. All is measured in every round,
-one after the other, so that a busy machine slows all alike. And how many calls of this project's functions it
-makes, which no machine changes; a generator counts each time that it goes on.
+The table has the CPU time, also as a multiple of the time of ``json.loads`` for the same bytes. Every round
+measures all rows of the table one after the other, so that a busy machine slows them equally. The last line
+has the number of calls of this project's functions, which does not depend on the machine. Each step of a
+generator is a call.
 """
 
 import json
@@ -28,8 +29,8 @@ RUN = "mpirun -n 256 python3 train.py --steps 10000 --data s3://example-bucket/t
 MPIRUN = f"{RUN} --checkpoints s3://example-bucket/train/1234"
 
 
-def plain(name: str = "train") -> dict[str, Any]:
-    """Returns a job of four workers as a data scientist writes it: with a command, and the kind's fields."""
+def plain_job(name: str = "train") -> dict[str, Any]:
+    """Returns a job of four workers with the labels, command and settings of a typical user."""
     job = mpijob(4, name=name)
     labels = {"team": "research", "app.kubernetes.io/name": "train"}
     job["metadata"] |= {"namespace": "research", "labels": labels}
@@ -40,8 +41,8 @@ def plain(name: str = "train") -> dict[str, Any]:
     return job
 
 
-def with_others(rows: int) -> Table:
-    """Returns the packaged table with this many more, none of them for an MPIJob."""
+def table_with_rules(rows: int) -> Table:
+    """Returns the packaged table with this number of additional rules, which do not match MPIJobs."""
     rules = [
         {
             "name": f"other-{number}",
@@ -55,8 +56,8 @@ def with_others(rows: int) -> Table:
     return load_text(json.dumps({**head, "rules": rules}), "more rows")
 
 
-def with_policies(count: int) -> Table:
-    """Returns the packaged table with this many policies; the last is for the job and changes nothing."""
+def table_with_policies(count: int) -> Table:
+    """Returns the packaged table with this number of policies. Only the last matches the job."""
     rows: list[dict[str, Any]] = [
         {"namespaces": [f"team-{number}", f"lab-{number}-*"], "mode": "shadow", "reason": "Tries it."}
         if number % 2
@@ -69,7 +70,7 @@ def with_policies(count: int) -> Table:
 
 
 def calls_of(table: Table, job: Any) -> Counter[str]:
-    """Returns how often one evaluation calls each function of this project, by its name."""
+    """Returns the number of calls of each function of this project in one evaluation."""
     root, calls = str(Path(webhook.__file__).parent.parent), Counter[str]()
 
     def count(frame: Any, event: str, _argument: Any) -> None:
@@ -87,17 +88,19 @@ def calls_of(table: Table, job: Any) -> Counter[str]:
 
 
 def main() -> None:
-    """Measures and prints."""
-    job = plain()
-    text, table, longer = json.dumps(job), load_default(), with_others(ROWS)
-    decided = with_policies(POLICIES)
+    """Measures, and prints the table."""
+    job = plain_job()
+    text, table, large_table = json.dumps(job), load_default(), table_with_rules(ROWS)
+    policy_table = table_with_policies(POLICIES)
     outcome = evaluate(table, Request(job))
-    jobs = cycle([plain(f"train-{number}") for number in range(TIMES)])  # the caches see other jobs
+    jobs = cycle(
+        [plain_job(f"train-{number}") for number in range(TIMES)]
+    )  # different jobs, as the caches get in a cluster
     calls = {
         "json.loads": lambda: json.loads(text),
         "evaluate": lambda: evaluate(table, Request(next(jobs))),
-        "evaluate, policies": lambda: evaluate(decided, Request(job, "research")),
-        "evaluate, more rows": lambda: evaluate(longer, Request(job)),
+        "evaluate, policies": lambda: evaluate(policy_table, Request(job, "research")),
+        "evaluate, more rows": lambda: evaluate(large_table, Request(job)),
         "encode the answer": lambda: encode("uid", outcome),
     }
     spent: dict[str, list[float]] = {name: [] for name in calls}
@@ -111,10 +114,10 @@ def main() -> None:
     more = f"{ROWS:,} more rows, {POLICIES} policies"
     say(f"\n{len(text)} bytes, an answer of {len(encode('uid', outcome)):,}; {more}\n")
     say("| | us of CPU: median | least | of `json.loads`: median | least |\n| --- | --- | --- | --- | --- |")
-    for name, each in spent.items():
-        ratio = statistics.median(map(float.__truediv__, each, spent["json.loads"]))
-        least = f"{min(each):.1f} | {ratio:.1f} | {min(each) / min(spent['json.loads']):.1f}"
-        say(f"| {name} | {statistics.median(each):.1f} | {least} |")
+    for name, times in spent.items():
+        ratio = statistics.median(map(float.__truediv__, times, spent["json.loads"]))
+        least = f"{min(times):.1f} | {ratio:.1f} | {min(times) / min(spent['json.loads']):.1f}"
+        say(f"| {name} | {statistics.median(times):.1f} | {least} |")
     project = calls_of(table, job)
     say(
         f"\n{project.total()} calls of project functions, {project['pointers.get']} of them to look up a path"

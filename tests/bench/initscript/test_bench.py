@@ -1,10 +1,10 @@
-"""How the two containers' time grows with the number of workers, and what the document's loop would take.
+"""Measures how the time of the two init containers grows with the number of workers.
 
-All sshd of a fleet share this machine's processors, where real workers have their own. So every login is held
-for a second without using any, as name lookups and PAM do, and the table says how much the launcher computed.
-The last line is a model: each of three questions takes two logins, one to the leaders and one to their
-groups, and the launcher's processor time grows with the leaders and with the workers as in the two largest
-fleets.
+All sshd servers of a fleet share the processors of this machine, but real workers have their own processors.
+So every login waits for a second without using a processor, as for name lookups and PAM. The table also has
+the processor time of the launcher, and the time of the document's waiting loop. The last line is a model:
+each of three rounds of logins takes two logins in a row, to the leaders and from there to their groups. The
+launcher's processor time grows with the numbers of leaders and workers, as in the two largest fleets.
 """
 
 import math
@@ -25,7 +25,7 @@ LOOP = "while read -r host _; do ssh -n $host echo $host; done </etc/mpi/hostfil
 
 
 def cpu() -> float:
-    """Returns processor seconds of the children so far."""
+    """Returns the processor seconds of all child processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -34,7 +34,7 @@ STAGES: tuple[Stage, ...] = ("wait", "init")
 
 
 def measure(workers: int) -> dict[str, float]:
-    """Times the containers in a fleet of this size."""
+    """Returns the seconds of the containers, of the processor, and of the document's loop in small fleets."""
     with Fleet(workers) as fleet:
         for pod in fleet.workers:
             (fleet.folder / pod / "root/.bashrc").write_text(HOLD)
@@ -53,7 +53,7 @@ def measure(workers: int) -> dict[str, float]:
 
 
 def table(times: dict[int, dict[str, float]]) -> str:
-    """Returns what was measured, for people."""
+    """Returns the measured times as a table."""
     lines = [
         "",
         "workers   wait s   init s   both, times   launcher's CPU s   for a worker   document's loop s",
@@ -66,23 +66,23 @@ def table(times: dict[int, dict[str, float]]) -> str:
             f"{row['cpu'] / size:14.3f} {loop:>19}"
         )
     used = model(1024, {size: times[size]["cpu"] for size in (64, 256)})
-    seconds = QUESTIONS * 2 + 1 + used
+    seconds = LOGIN_ROUNDS * 2 + 1 + used
     lines.append(f"   1024, model: {seconds:.0f} s, CPU {used:.1f} s, for a worker {used / 1024:.3f}")
     return "\n".join([*lines, ""])
 
 
-QUESTIONS = 3
-"""Do you answer, where are you, and take these variables; one worker gets a fourth question."""
+LOGIN_ROUNDS = 3
+"""The rounds of logins: does a worker answer, where is it, and write its variables."""
 
 
 def model(workers: int, used: dict[int, float]) -> float:
-    """Returns the launcher's processor seconds: so much for each leader, and so much for each worker."""
+    """Returns the launcher's processor seconds: a constant per leader plus a constant per worker."""
     (small, first), (large, second) = sorted(used.items())
     leaders = {size: math.ceil(size / math.ceil(math.sqrt(size))) for size in (small, large, workers)}
-    each = (second * leaders[small] - first * leaders[large]) / (
+    per_worker = (second * leaders[small] - first * leaders[large]) / (
         large * leaders[small] - small * leaders[large]
     )
-    return each * workers + (first - each * small) / leaders[small] * leaders[workers]
+    return per_worker * workers + (first - per_worker * small) / leaders[small] * leaders[workers]
 
 
 @pytest.mark.soak

@@ -1,6 +1,6 @@
-"""How long a decision takes, and what best fit buys: ``python -m tests.bench.placement``.
+"""Measures how long a decision takes, and what best fit gains: ``python -m tests.bench.placement``.
 
-Times are of the process, the least of five: on a machine that others use as well they say more than a clock.
+A time is the minimum of five processor times, because other programs may use the machine as well.
 """
 
 import gc
@@ -19,15 +19,15 @@ from placement.decide.plan import Memory, Tuning
 from placement.decide.topology import Topology
 from placement.observe.model import UNITS, Guarantee
 from tests.placement.simulation import Arrival, simulate
-from tests.placement.world import MINUTE, NOW, bound, foreign, job, on, servers
+from tests.placement.world import MINUTE, NOW, bind_pods, foreign_pod, job, select_nodes, servers
 
-# Nodes and waiting jobs.
+# The numbers of nodes and of waiting jobs.
 SIZES = ((100, 300), (1_000, 300), (4_000, 300), (10_000, 2_000))
 SEEDS = (1, 2, 3)
 RANKS = {
-    "best": Ranking._rank,  # noqa: SLF001 - what it is worth is the question
+    "best": Ranking._rank,  # noqa: SLF001 - the bench replaces this method
     "first": lambda *_: (False, False, 0, 0),
-    # As a scheduler that prefers empty nodes: anywhere.
+    # The order of units is arbitrary, as with a scheduler that prefers empty nodes.
     "any": lambda _, group: (False, False, crc32(group.id.encode()), 0),
 }
 
@@ -35,15 +35,15 @@ RANKS = {
 def world(
     nodes: int, seed: int, waiting: int = 300, teams: Sequence[str] = ("team",)
 ) -> tuple[Topology, list]:
-    """Returns a cluster, four fifths of it busy, a daemon's pod on every node, and waiting jobs."""
-    chance = random.Random(seed)  # noqa: S311 - figures that can be had again
+    """Returns the nodes and Pods of a cluster: four fifths of the nodes are busy, and jobs wait."""
+    chance = random.Random(seed)  # noqa: S311 - the figures must be reproducible
     result = servers(nodes // 4)
-    pods = [foreign(f"daemon-{name}", name, neuron=False) for name in result]
+    pods = [foreign_pod(f"daemon-{name}", name, neuron=False) for name in result]
     server, last = 1, nodes // 5
     while server <= last:
         workers = min(chance.choice([4, 8, 16]), (last - server + 1) * 4)
         names = [f"n{server + index // 4}-{index % 4}" for index in range(workers)]
-        pods += bound(job(f"running-{server}", workers), on(result, *names), started=True)
+        pods += bind_pods(job(f"running-{server}", workers), select_nodes(result, *names), started=True)
         server += workers // 4
     for number in range(waiting):
         workers = chance.choice([1, 2, 4, 8, 16, 64])
@@ -53,7 +53,7 @@ def world(
 
 
 def least_milliseconds(nodes: int, waiting: int, *, guarantees: bool) -> tuple[float, float, int, int]:
-    """Returns the times of a first decision and of a later one, and the numbers of pods and admissions."""
+    """Returns the times of a first and of a later decision, and the numbers of pods and admissions."""
     teams = ("team", "vision", "speech", "text") if guarantees else ("team",)
     topology, pods = world(nodes, 1, waiting, teams)
     owned = tuple(Guarantee((team,), SERVER_4, nodes // 80) for team in teams[1:])
@@ -72,7 +72,7 @@ def least_milliseconds(nodes: int, waiting: int, *, guarantees: bool) -> tuple[f
 
 
 def arrivals(seed: int, load: float, count: int = 24) -> list[Arrival]:
-    """Returns twelve hours of jobs: most of them small, most nodes taken by large ones."""
+    """Returns the jobs of twelve hours. Most jobs are small, but large jobs take most nodes."""
     chance = random.Random(seed)  # noqa: S311 - as above
     result, at = [], 0.0
     while at < 720:
@@ -84,7 +84,7 @@ def arrivals(seed: int, load: float, count: int = 24) -> list[Arrival]:
 
 
 def fit(seed: int, load: float) -> tuple[float, float, float]:
-    """Returns the share of nodes at work, free whole UltraServers, and the median wait of jobs for these."""
+    """Returns the share of busy nodes, and the means of free UltraServers and of the waits of large jobs."""
     jobs = arrivals(seed, load)
     run = simulate(servers(24).values(), jobs, end=720)
     large = [
@@ -97,19 +97,19 @@ def fit(seed: int, load: float) -> tuple[float, float, float]:
 
 def main() -> None:
     """Prints both tables."""
-    print("nodes    pods  jobs that wait  guarantees  opened  ms: the first decision  a later one")  # noqa: T201
+    print("nodes    pods  jobs that wait  guarantees  admitted  ms: the first decision  a later decision")  # noqa: T201
     for nodes, waiting in SIZES:
         for guarantees in (False, True):
-            first, later, pods, opened = least_milliseconds(nodes, waiting, guarantees=guarantees)
-            kept = "3" if guarantees else "none"
-            print(f"{nodes:5} {pods:7} {waiting:15} {kept:>11} {opened:7} {first:23.0f} {later:12.0f}")  # noqa: T201
-    print("\nload  fit    nodes at work  whole UltraServers free  minutes jobs of 4 and more wait")  # noqa: T201
+            first, later, pods, admitted = least_milliseconds(nodes, waiting, guarantees=guarantees)
+            count = "3" if guarantees else "none"
+            print(f"{nodes:5} {pods:7} {waiting:15} {count:>11} {admitted:9} {first:23.0f} {later:17.0f}")  # noqa: T201
+    print("\nload  fit    nodes at work  whole UltraServers free  mean wait of jobs of 4 and more, minutes")  # noqa: T201
     for load in (0.6, 0.8, 1.0):
         for name, rank in RANKS.items():
             with mock.patch.object(Ranking, "_rank", rank):
                 shares = [fit(seed, load) for seed in SEEDS]
             share, free, wait = (statistics.fmean(column) for column in zip(*shares, strict=True))
-            print(f"{load:4.1f}  {name:5} {share:14.1%} {free:24.1f} {wait:32.1f}")  # noqa: T201
+            print(f"{load:4.1f}  {name:5} {share:14.1%} {free:24.1f} {wait:41.1f}")  # noqa: T201
 
 
 if __name__ == "__main__":

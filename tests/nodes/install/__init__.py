@@ -1,1 +1,1 @@
-"""The whole installation from its manifests, on a plane of its own; the product's Pods run on real nodes."""
+"""Tests of an installation from the manifests, on its own plane. The product's Pods run on real nodes."""

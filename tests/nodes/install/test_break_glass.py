@@ -1,4 +1,4 @@
-"""The server is down, or in the way: what happens to jobs, and that the documented ways out are ways out."""
+"""Tests of new jobs while the webhook is down or refuses them, and of the documented remedies."""
 
 from collections.abc import Iterator
 
@@ -9,16 +9,17 @@ from testbed.plane.kubectl import KubectlError, Object
 from tests.nodes.install.installation import MUTATING, NAMESPACE, OPERATIONS, Installation
 from tests.nodes.replicas import put_table
 
-IN_VAIN = "failed calling webhook"
-WITHOUT = "Warning: the object was created without the changes of ultraserver-webhook: "
+CALL_FAILED = "failed calling webhook"
+UNCHANGED = "Warning: the object was created without the changes of ultraserver-webhook: "
 DENIED = 'admission webhook "verify.ultraserver-webhook.io" denied the request: '
-LAUNCHER = {"operator-name": "mpi-operator", "job-role": "launcher"}
-WAYS_OUT = ("Remove the registration", "Fail open", "Bypass the webhook for one namespace")
+LAUNCHER_LABELS = {"operator-name": "mpi-operator", "job-role": "launcher"}
+REMEDIES = ("Remove the registration", "Fail open", "Bypass the webhook for one namespace")
+"""Headings of commands after which the API server accepts jobs again."""
 
 
-def launcher(annotations: dict[str, str]) -> Object:
-    """Returns the Pod of a launcher, as mpi-operator labels it."""
-    labels = {f"training.kubeflow.org/{key}": value for key, value in LAUNCHER.items()}
+def launcher_pod(annotations: dict[str, str]) -> Object:
+    """Returns the Pod of a launcher, with the labels that mpi-operator writes."""
+    labels = {f"training.kubeflow.org/{key}": value for key, value in LAUNCHER_LABELS.items()}
     containers = [{"name": "any", "image": "example.invalid/any"}]
     metadata = {"name": "any", "labels": labels, "annotations": annotations}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": containers}}
@@ -26,49 +27,49 @@ def launcher(annotations: dict[str, str]) -> Object:
 
 @pytest.fixture
 def restored(installed: Installation) -> Iterator[Installation]:
-    """An installation that is as it was afterwards."""
+    """An installation that is restored after the test."""
     yield installed
     installed.run(OPERATIONS, "Restore")
     installed.reset()
-    installed.wait_places()
+    installed.wait_until_jobs_are_placed()
 
 
-def test_with_a_webhook_that_is_down_jobs_are_created_unchanged_with_a_warning(
+def test_jobs_are_created_unchanged_without_replicas_or_without_the_configuration(
     restored: Installation,
 ) -> None:
-    with restored.server_down():
+    with restored.without_replicas():
         restored.wait_dry_run(placed=False, message="")
-    restored.wait_places()
+    restored.wait_until_jobs_are_placed()
     restored.kubectl.run("delete", *MUTATING)
-    restored.wait_dry_run(placed=False, message=WITHOUT)
+    restored.wait_dry_run(placed=False, message=UNCHANGED)
 
 
-def test_where_it_fails_closed_only_jobs_of_people_are_refused_and_every_way_out_lets_them_through(
+def test_a_webhook_that_fails_closed_refuses_only_jobs_and_every_remedy_ends_this(
     restored: Installation,
 ) -> None:
     restored.run(OPERATIONS, "Fail closed")
-    restored.wait_places()
-    with restored.server_down():
-        restored.wait_dry_run(placed=False, message=IN_VAIN)
+    restored.wait_until_jobs_are_placed()
+    with restored.without_replicas():
+        restored.wait_dry_run(placed=False, message=CALL_FAILED)
         for namespace in ("kube-system", "kube-public", "kube-node-lease", NAMESPACE):
             assert restored.dry_run(namespace) == (False, "")
-        # Everything that a recovery needs, the table of the kill switch among it.
+        # An administrator can still change the rule table, for example with the kill switch.
         text = "apiVersion: ultraserver-webhook.io/v1alpha2\nkind: RuleTable\nextends: default\n"
         assert put_table(restored.own, text + "# changed\n") == ""
-        # Other people's launchers do not depend on the webhook, those of jobs that it has added to do.
-        restored.team.create(launcher({}), "--dry-run=server")
-        with pytest.raises(KubectlError, match=IN_VAIN):
-            restored.team.create(launcher({"ultraserver-webhook.io/added": "{}"}), "--dry-run=server")
+        # A launcher depends on the webhook only if the webhook has changed its job.
+        restored.team.create(launcher_pod({}), "--dry-run=server")
+        with pytest.raises(KubectlError, match=CALL_FAILED):
+            restored.team.create(launcher_pod({"ultraserver-webhook.io/added": "{}"}), "--dry-run=server")
         job = mpijob(4, annotations={"ultraserver-webhook.io/inject": "false"})
         assert restored.dry_run(job=job) == (False, "")
-        for way in WAYS_OUT:
-            restored.run(OPERATIONS, way)
+        for remedy in REMEDIES:
+            restored.run(OPERATIONS, remedy)
             restored.wait_dry_run(placed=False, message="")
             restored.run(OPERATIONS, "Fail closed")
-            if way != WAYS_OUT[-1]:
-                restored.wait_dry_run(placed=False, message=IN_VAIN)
+            if remedy != REMEDIES[-1]:
+                restored.wait_dry_run(placed=False, message=CALL_FAILED)
     restored.run(OPERATIONS, "Restore")
     restored.run(OPERATIONS, "Fail closed")
-    restored.wait_places()
+    restored.wait_until_jobs_are_placed()
     restored.kubectl.run("delete", *MUTATING)
     restored.wait_dry_run(placed=False, message=DENIED)

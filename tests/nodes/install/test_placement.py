@@ -1,4 +1,4 @@
-"""Whole-job admission of an installation, taken out by the commands of its document and installed again."""
+"""Tests of an installation's whole-job admission, which is removed as documented and installed again."""
 
 from collections.abc import Callable
 
@@ -11,26 +11,28 @@ from testbed.waiting import until
 from tests.nodes.install.installation import TEAM, Installation
 
 PLACEMENT = "docs/placement.md"
-KINDS = "all,configmaps,serviceaccounts,roles,rolebindings,leases,networkpolicies"
-WIDE = "clusterroles,clusterrolebindings,validatingadmissionpolicies,validatingadmissionpolicybindings"
+NAMESPACED_KINDS = "all,configmaps,serviceaccounts,roles,rolebindings,leases,networkpolicies"
+CLUSTER_KINDS = (
+    "clusterroles,clusterrolebindings,validatingadmissionpolicies,validatingadmissionpolicybindings"
+)
 
 
-def test_it_places_whole_jobs_is_taken_out_and_comes_back(installed: Installation) -> None:
+def test_whole_job_admission_places_jobs_is_removed_and_is_installed_again(installed: Installation) -> None:
     try:
-        jobs_wait_and_are_placed_whole(installed)
-        it_is_taken_out(installed)
+        check_that_jobs_wait_and_are_placed_whole(installed)
+        remove_whole_job_admission(installed)
     finally:
         clear(installed.team)
     installed.reset()
     until(lambda: new_jobs_have_the_gate(installed) == {True}, "a gate on new jobs")
-    installed.wait_places()
+    installed.wait_until_jobs_are_placed()
 
 
-def jobs_wait_and_are_placed_whole(installed: Installation) -> None:
+def check_that_jobs_wait_and_are_placed_whole(installed: Installation) -> None:
     installed.team.create(mpijob(16, name="first"))
-    pods_when(installed, "first", 17, bound)
+    wait_for_pods(installed, "first", 17, bound)
     installed.team.create(mpijob(4, name="second"))
-    pods_when(installed, "second", 5, gated)
+    wait_for_pods(installed, "second", 5, gated)
     installed.team.wait_for(
         lambda obj: any(
             event["message"].startswith("needs 1 whole UltraServer; 0 free; ")
@@ -41,49 +43,49 @@ def jobs_wait_and_are_placed_whole(installed: Installation) -> None:
     )
     installed.team.run("delete", "mpijob", "first")
     installed.team.run("delete", "pods", "-l", f"{JOB_NAME}=first", "--grace-period=0", "--force")
-    workers = workers_of(pods_when(installed, "second", 5, bound))
+    workers = workers_of(wait_for_pods(installed, "second", 5, bound))
     assert len({server_of(installed, pod) for pod in workers}) == 1
 
 
-def it_is_taken_out(installed: Installation) -> None:
+def remove_whole_job_admission(installed: Installation) -> None:
     installed.team.create(mpijob(16, name="third"))
-    pods_when(installed, "third", 17, gated)
+    wait_for_pods(installed, "third", 17, gated)
     output = installed.run(PLACEMENT, "Take it out")
     assert [line.split()[0] for line in output.splitlines() if line.startswith(f"{TEAM}/")] == [
         f"{TEAM}/second",
         f"{TEAM}/third",
     ]
     until(lambda: new_jobs_have_the_gate(installed) == {False}, "no gate on new jobs")
-    pods_when(installed, "third", 17, gated)
+    wait_for_pods(installed, "third", 17, gated)
     installed.run(PLACEMENT, "Admit jobs without the program")
-    pods_when(installed, "third", 17, lambda pod: not gated(pod))
-    # One block of four has no nodes; a worker of it that is recreated waits again.
+    wait_for_pods(installed, "third", 17, lambda pod: not gated(pod))
+    # One block of four workers has no nodes. A recreated worker of this block waits again.
     workers = ("pods", "-l", f"{JOB_NAME}=third,{ROLE}=worker")
     items = installed.team.wait_for(lambda obj: sum(map(bound, obj["items"])) == 12, *workers)["items"]
     name = next(pod["metadata"]["name"] for pod in items if not bound(pod))
     installed.team.run("delete", "pod", name, "--grace-period=0", "--force")
     installed.team.wait_for(lambda obj: any(map(gated, obj["items"])), *workers)
     installed.run(PLACEMENT, "Admit jobs by hand")
-    pods_when(installed, "third", 17, lambda pod: not gated(pod))
+    wait_for_pods(installed, "third", 17, lambda pod: not gated(pod))
     installed.run(PLACEMENT, "Delete the program")
-    until(lambda: "ultraserver-placement" not in everything(installed), "placement to be gone", every=1)
+    until(lambda: "ultraserver-placement" not in all_names(installed), "placement to be gone", every=1)
 
 
 def new_jobs_have_the_gate(installed: Installation) -> set[bool]:
-    """Returns whether; both while one serving process has a newer table than the other."""
-    shown = [installed.create()[0] for _ in range(4)]
-    return {gated(template(job, role)) for job in shown for role in ("Launcher", "Worker")}
+    """Returns whether new jobs have the gate; both values while serving Pods have different tables."""
+    jobs = [installed.create()[0] for _ in range(4)]
+    return {gated(template(job, role)) for job in jobs for role in ("Launcher", "Worker")}
 
 
-def pods_when(
+def wait_for_pods(
     installed: Installation, job: str, count: int, condition: Callable[[Object], bool]
 ) -> list[Object]:
-    """Returns the pods of a job, when this many are there and something holds of each."""
+    """Returns the pods of a job, once there are this many and each meets a condition."""
 
-    def hold(obj: Object) -> bool:
+    def are_complete(obj: Object) -> bool:
         return len(obj["items"]) == count and all(map(condition, obj["items"]))
 
-    items: list[Object] = installed.team.wait_for(hold, "pods", "-l", f"{JOB_NAME}={job}")["items"]
+    items: list[Object] = installed.team.wait_for(are_complete, "pods", "-l", f"{JOB_NAME}={job}")["items"]
     return items
 
 
@@ -101,9 +103,9 @@ def server_of(installed: Installation, pod: Object) -> str:
     return server
 
 
-def everything(installed: Installation) -> str:
-    """Returns the names of all that an installation can bring."""
+def all_names(installed: Installation) -> str:
+    """Returns the names of all objects of the kinds that an installation creates."""
     return "".join(
         kubectl.run("get", kinds, "-o", "name").stdout
-        for kubectl, kinds in ((installed.own, KINDS), (installed.kubectl, WIDE))
+        for kubectl, kinds in ((installed.own, NAMESPACED_KINDS), (installed.kubectl, CLUSTER_KINDS))
     )

@@ -1,1 +1,1 @@
-"""The installed product and jobs that run, on the four real nodes of one UltraServer."""
+"""Tests of the installed product with running jobs, on the four real nodes of one UltraServer."""

@@ -1,4 +1,4 @@
-"""What each recommended set of values assumes about a cluster, checked in one where it is installed."""
+"""Checks that a recommended set of values has its effect in the cluster where it is installed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from testbed.mpijob import mpijob
 from testbed.nodes import story
 from testbed.nodes.plugin import RESOURCE
 from testbed.plane import nodes
-from testbed.plane.jobs import template, text
+from testbed.plane.jobs import template, to_json
 from testbed.plane.kubectl import Kubectl, Object
 from tests.nodes.replicas import metrics
 from tests.plane.guard.people import WORKER
@@ -16,29 +16,29 @@ from tests.plane.guard.people import WORKER
 
 @dataclass(frozen=True)
 class Cluster:
-    """Where it is installed.
+    """A cluster with the product.
 
     Attributes:
         own: kubectl for the product's namespace.
-        here: for one with jobs, which no set has.
-        asking: for one that asks to be touched.
+        team: kubectl for a namespace of jobs, which no set of values names.
+        opted_in: kubectl for a namespace that is opted in.
     """
 
     own: Kubectl
-    here: Kubectl
-    asking: Kubectl
+    team: Kubectl
+    opted_in: Kubectl
 
-    def job(self, inside: Kubectl | None = None) -> Object:
-        """Returns the worker's Pod template of a job of four, as it would be admitted."""
-        return template((inside or self.here).create(mpijob(4), "--dry-run=server"), "Worker")
+    def job(self, kubectl: Kubectl | None = None) -> Object:
+        """Returns the workers' pod template of a new job of four workers, as it would be stored."""
+        return template((kubectl or self.team).create(mpijob(4), "--dry-run=server"), "Worker")
 
     def pods(self) -> list[Object]:
-        """Returns the product's, those that are ending excepted."""
+        """Returns the product's Pods that are not being deleted."""
         items: list[Object] = self.own.get_json("pods")["items"]
         return [pod for pod in items if "deletionTimestamp" not in pod["metadata"]]
 
 
-def base(cluster: Cluster) -> bool:
+def places_jobs(cluster: Cluster) -> bool:
     return cluster.job()["spec"].get("nodeSelector") == {nodes.INSTANCE_TYPE: "trn2u.48xlarge"}
 
 
@@ -47,46 +47,48 @@ def hyperpod(cluster: Cluster) -> bool:
 
 
 def cert_manager(cluster: Cluster) -> bool:
-    result = cluster.own.run("get", "certificates,issuers", "-o", "name").stdout.split()
-    return len(result) == 4 and base(cluster)
+    names = cluster.own.run("get", "certificates,issuers", "-o", "name").stdout.split()
+    return len(names) == 4 and places_jobs(cluster)
 
 
 def monitoring(cluster: Cluster) -> bool:
     slices = ("endpointslices", "-l", "kubernetes.io/service-name=ultraserver-webhook-metrics")
-    matching = [point for item in cluster.own.get_json(*slices)["items"] for point in item["endpoints"]]
-    exported = [metrics(cluster.own, point["targetRef"]["name"]) for point in matching]
+    endpoints = [
+        endpoint for item in cluster.own.get_json(*slices)["items"] for endpoint in item["endpoints"]
+    ]
+    texts = [metrics(cluster.own, endpoint["targetRef"]["name"]) for endpoint in endpoints]
     names = ("ultraserver_webhook_table_info", "ultraserver_certs_last_success_timestamp_seconds")
-    return [sum(name in one for one in exported) for name in names] == [2, 1]
+    return [sum(name in metrics_text for metrics_text in texts) for name in names] == [2, 1]
 
 
-def forged(cluster: Cluster) -> tuple[bool, bool]:
-    """Returns whether a worker that a person makes is refused, and whether the guard says something of it."""
-    person = cluster.here.acting_as("person", "system:authenticated")
-    done = person.run("create", "--dry-run=server", "-f", "-", stdin=text(WORKER), check=False)
-    return done.returncode == 1, "ultraserver-webhook-guard-pods" in done.stderr
+def create_forged_worker(cluster: Cluster) -> tuple[bool, bool]:
+    """Returns whether a user's forged worker is refused, and whether kubectl names the guard's policy."""
+    person = cluster.team.acting_as("person", "system:authenticated")
+    output = person.run("create", "--dry-run=server", "-f", "-", stdin=to_json(WORKER), check=False)
+    return output.returncode == 1, "ultraserver-webhook-guard-pods" in output.stderr
 
 
 def guard_warn(cluster: Cluster) -> bool:
-    return forged(cluster) == (False, True)
+    return create_forged_worker(cluster) == (False, True)
 
 
 def without_placement(cluster: Cluster) -> bool:
     if {"name": GATE} in cluster.job()["spec"].get("schedulingGates", ()):
         return False
-    cluster.here.create(mpijob(2))
-    for pod in story.wait_for_workers(cluster.here, "train", 2):
+    cluster.team.create(mpijob(2))
+    for pod in story.wait_for_workers(cluster.team, "train", 2):
         assert nodes.SERVER_ID_2 not in pod["spec"]["nodeSelector"]
     return True
 
 
-def whole(cluster: Cluster) -> bool:
+def default(cluster: Cluster) -> bool:
     """Returns whether the default works: whole-job admission places a job, and the guard refuses."""
     if {"name": GATE} not in cluster.job()["spec"].get("schedulingGates", ()):
         return False
-    cluster.here.create(mpijob(2))
-    for pod in story.wait_for_workers(cluster.here, "train", 2):
+    cluster.team.create(mpijob(2))
+    for pod in story.wait_for_workers(cluster.team, "train", 2):
         assert nodes.SERVER_ID_2 in pod["spec"]["nodeSelector"]
-    return base(cluster) and forged(cluster) == (True, True)
+    return places_jobs(cluster) and create_forged_worker(cluster) == (True, True)
 
 
 def kinds(cluster: Cluster) -> bool:
@@ -95,28 +97,29 @@ def kinds(cluster: Cluster) -> bool:
     worker["spec"]["restartPolicy"] = "Never"
     spec = {"completions": 4, "parallelism": 4, "completionMode": "Indexed", "template": worker}
     document = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train"}, "spec": spec}
-    made = cluster.here.create(document, "--dry-run=server")
-    return "nodeSelector" in made["spec"]["template"]["spec"]
+    created = cluster.team.create(document, "--dry-run=server")
+    return "nodeSelector" in created["spec"]["template"]["spec"]
 
 
 def neuron_scheduler(cluster: Cluster) -> bool:
     requests = {"limits": {RESOURCE: 4}}
     containers = [{"name": "main", "image": "example.invalid/main", "resources": requests}]
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "one"}, "spec": {"containers": containers}}
-    made = cluster.here.create(pod, "--dry-run=server")
-    return bool(made["spec"]["schedulerName"] == "my-scheduler")
+    created = cluster.team.create(pod, "--dry-run=server")
+    return bool(created["spec"]["schedulerName"] == "my-scheduler")
 
 
 def opt_in(cluster: Cluster) -> bool:
     return (
-        "nodeSelector" not in cluster.job()["spec"] and "nodeSelector" in cluster.job(cluster.asking)["spec"]
+        "nodeSelector" not in cluster.job()["spec"]
+        and "nodeSelector" in cluster.job(cluster.opted_in)["spec"]
     )
 
 
-SAYS: dict[str, Callable[[Cluster], bool]] = {
-    "": whole,
+CHECKS: dict[str, Callable[[Cluster], bool]] = {
+    "": default,
     "cert-manager": cert_manager,
-    "failclosed": base,
+    "failclosed": places_jobs,
     "guard-warn": guard_warn,
     "hyperpod": hyperpod,
     "kinds": kinds,
@@ -125,5 +128,5 @@ SAYS: dict[str, Callable[[Cluster], bool]] = {
     "opt-in": opt_in,
     "without-placement": without_placement,
 }
-"""Whether a cluster is as a set says; false of the default, except its own, and failclosed: that one refuses
-jobs while no replica serves is shown in tests/nodes/install."""
+"""The check of each set of values. With the default values, only the checks of the default and of
+``failclosed`` succeed: tests/nodes/install shows that ``failclosed`` refuses jobs while no replica serves."""

@@ -1,4 +1,4 @@
-"""A kubelet dies under a job of two workers: the job goes on from its checkpoint on other nodes."""
+"""Tests that a job of two workers resumes from its checkpoint on other nodes when a kubelet dies."""
 
 import shutil
 import time
@@ -13,8 +13,8 @@ from testbed.plane.jobs import template
 from testbed.waiting import until
 from tests.nodes.product.job import Job, mpijob
 
-SECONDS = 120
-"""Within which a job computes again."""
+MAX_SECONDS = 120
+"""Maximum number of seconds until the job computes again."""
 TRAIN = """
 at=/checkpoint/$OMPI_COMM_WORLD_RANK
 step=$(cat $at 2>/dev/null || echo 0)
@@ -25,7 +25,7 @@ while sleep 0.2; do step=$((step + 1)); echo $step > $at.new; mv $at.new $at; do
 
 @pytest.fixture
 def checkpoint(real_plane: RealPlane) -> Iterator[Path]:
-    """A folder that all nodes have, as they have a file system of the network."""
+    """A folder that all nodes share, like a network file system."""
     folder = real_plane.namespaces.folder / "checkpoint"
     folder.mkdir(mode=0o777)
     folder.chmod(0o777)
@@ -40,13 +40,13 @@ def starts(checkpoint: Path, rank: int) -> list[tuple[str, int]]:
     return [(address, int(step)) for address, step in map(str.split, lines)]
 
 
-def step(checkpoint: Path) -> int:
-    """Returns the last step that rank 0 has saved; 0 if it has saved none."""
+def last_step(checkpoint: Path) -> int:
+    """Returns the last step that rank 0 has saved; 0 if it has saved no step."""
     file = checkpoint / "0"
     return int(file.read_text(encoding="ascii")) if file.exists() else 0
 
 
-def begun(checkpoint: Path, times: int) -> bool:
+def have_started(checkpoint: Path, times: int) -> bool:
     return all(len(starts(checkpoint, rank)) >= times for rank in range(2))
 
 
@@ -62,22 +62,22 @@ def test_a_job_resumes_from_its_checkpoint_when_a_kubelet_dies(
     worker["volumes"] = [{"name": "checkpoint", "hostPath": {"path": str(checkpoint)}}]
     worker["containers"][0]["volumeMounts"] = [{"name": "checkpoint", "mountPath": "/checkpoint"}]
     job.kubectl.create(document)
-    before = job.placed()
-    until(lambda: begun(checkpoint, 1), "the first start of both ranks", seconds=240)
-    until(lambda: step(checkpoint) > 20, "steps")
+    before = job.wait_until_placed()
+    until(lambda: have_started(checkpoint, 1), "the first start of both ranks", seconds=240)
+    until(lambda: last_step(checkpoint) > 20, "the checkpoint of 20 steps")
     dead = before["demo-worker-1"]
     real_plane.nodes[dead].kill("kubelet")
     killed = time.monotonic()
     try:
-        until(lambda: begun(checkpoint, 2), "the second start of both ranks", seconds=240)
+        until(lambda: have_started(checkpoint, 2), "the second start of both ranks", seconds=240)
         took = time.monotonic() - killed
-        after = job.placed()
+        after = job.wait_until_placed()
         assert set(before.values()).isdisjoint(after.values())
         for rank in range(2):
             (first, zero), *_, (last, resumed) = starts(checkpoint, rank)
             assert (first != last, zero) == (True, 0)
-            assert resumed > 20, "it began from its checkpoint"
-        assert took < SECONDS
+            assert resumed > 20, "the rank did not resume from its checkpoint"
+        assert took < MAX_SECONDS
     finally:
         job.kubectl.run("delete", "mpijob", "demo")
         real_plane.nodes[dead].start_kubelet()

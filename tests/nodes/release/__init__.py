@@ -1,1 +1,1 @@
-"""Releases, installed from their files alone on nodes that have none of their images."""
+"""Tests of releases that are installed only from their files, on nodes without their images."""

@@ -14,10 +14,10 @@ from testbed.nodes.plane import RealPlane
 def bare(
     node_tools: Path, product_images: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RealPlane]:
-    """The plane, with nothing installed."""
+    """The plane, without an installation."""
     assert (product_images, node_tools.is_dir()) == (None, True)
     folder = tmp_path_factory.mktemp("release")
     (job,) = (path for path in product.archives() if path.stem == "job")
-    with story.plane(folder, [job], count=2) as (running, _):
-        story.wait_for_all_devices(running.kubectl, running.nodes)
-        yield running
+    with story.plane(folder, [job], count=2) as (plane, _):
+        story.wait_for_all_devices(plane.kubectl, plane.nodes)
+        yield plane

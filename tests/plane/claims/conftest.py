@@ -1,6 +1,6 @@
-"""One control plane of which half the UltraServers have the device plugin and half the Neuron DRA driver.
+"""A control plane: half of the UltraServers have the device plugin, and half have the Neuron DRA driver.
 
-MPIJobs, JobSets and LeaderWorkerSets have their real controllers; the program runs all the time.
+The real controllers of MPIJobs, JobSets and LeaderWorkerSets run, and so does the placement program.
 """
 
 from collections.abc import Iterator
@@ -15,45 +15,47 @@ from testbed.experiment.stage import TEAMS, Stage, staged
 from testbed.plane import nodes
 from testbed.plane.controllers import Controllers
 from testbed.plane.controlplane import ControlPlane
-from testbed.plane.jobs import end
+from testbed.plane.jobs import delete_all
 from testbed.plane.process import Program
 
-ULTRASERVERS, HALF, LAST, BOTH = 24, 48, 44, 40
-"""How many, and from which node on they have the driver, of which it publishes each device before, and
-which it shares before that with the device plugin."""
+ULTRASERVERS = 24
+SHARED_BEGIN, DEVICES_BEGIN, DRIVER_BEGIN = 40, 44, 48
+"""Numbers of nodes: the first node with plugin and driver, the first node whose driver publishes single
+devices, and the first node whose driver publishes the whole node. Nodes before them have only the plugin."""
 
-OF_AWS = "efa-neurons-4-devices"
-"""The name of a claim template in AWS's document, which leaves to a cluster what it says: here, a node."""
+AWS_TEMPLATE = "efa-neurons-4-devices"
+"""The name of a claim template that AWS's document uses but does not define. Here, it claims a whole node."""
 
 
 class ClaimsPlane(ControlPlane):
-    """A control plane with two more kinds of job."""
+    """A control plane that also has the controllers of JobSets and LeaderWorkerSets."""
 
     def _define_jobs(self) -> None:
         super()._define_jobs()
-        self._others = Controllers(self, "jobset", "lws")
-        self._others.define()
+        self._controllers = Controllers(self, "jobset", "lws")
+        self._controllers.define()
 
     def _start_operator(self) -> None:
         super()._start_operator()
-        self._others.start()
+        self._controllers.start()
 
 
 class Fleet(NamedTuple):
-    """The plane, as jobs of each sort see it.
+    """The control plane, with a stage for jobs that request devices and a stage for jobs that claim nodes.
 
     Attributes:
-        plugin: Eleven UltraServers with the device plugin; on one a DeviceClass serves what it would offer.
-        driver: Twelve with the Neuron DRA driver, for jobs that claim nodes.
-        served: The id of the UltraServer with that class.
-        both: The nodes of one with plugin and driver, which are cordoned.
-        program: Whole-job admission.
+        plugin: Eleven UltraServers for jobs that request devices. Ten have the device plugin. On the last,
+            a DeviceClass serves these requests with devices of the driver.
+        driver: Twelve UltraServers with the Neuron DRA driver, for jobs that claim nodes.
+        class_server: The id of the UltraServer that only the DeviceClass serves.
+        shared_nodes: The nodes of an UltraServer with plugin and driver. They are cordoned.
+        program: The placement program.
     """
 
     plugin: Stage
     driver: Stage
-    served: str
-    both: list[str]
+    class_server: str
+    shared_nodes: list[str]
     program: Program
 
 
@@ -61,38 +63,42 @@ class Fleet(NamedTuple):
 def whole_fleet(
     tools: Path, controller_tools: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Fleet]:
-    """The fleet; `fleet` clears it after each test."""
+    """The fleet for all tests. The fixture `fleet` clears it after each test."""
     assert tools
     assert controller_tools is None
-    made = nodes.ultraserver_nodes(ULTRASERVERS)
-    names = {node["metadata"]["name"]: node["metadata"]["labels"] for node in made}
-    plugin, driver = dict(list(names.items())[:HALF]), dict(list(names.items())[HALF:])
-    served, both = list(plugin.values())[LAST][nodes.SERVER_ID_4], list(plugin)[BOTH:LAST]
-    plugin = {name: labels for name, labels in plugin.items() if name not in both}
-    shared = nodes.with_driver(made[BOTH:LAST], plugin=True)
-    made = (
-        made[:BOTH]
-        + shared
-        + nodes.with_driver(made[LAST:HALF], nodes.DEVICE)
-        + nodes.with_driver(made[HALF:])
+    servers = nodes.ultraserver_nodes(ULTRASERVERS)
+    labels_of = {node["metadata"]["name"]: node["metadata"]["labels"] for node in servers}
+    plugin_labels = dict(list(labels_of.items())[:DRIVER_BEGIN])
+    driver_labels = dict(list(labels_of.items())[DRIVER_BEGIN:])
+    class_server = list(plugin_labels.values())[DEVICES_BEGIN][nodes.SERVER_ID_4]
+    shared_nodes = list(plugin_labels)[SHARED_BEGIN:DEVICES_BEGIN]
+    plugin_labels = {name: labels for name, labels in plugin_labels.items() if name not in shared_nodes}
+    objects = (
+        servers[:SHARED_BEGIN]
+        + nodes.with_driver(servers[SHARED_BEGIN:DEVICES_BEGIN], plugin=True)
+        + nodes.with_driver(servers[DEVICES_BEGIN:DRIVER_BEGIN], nodes.DEVICE)
+        + nodes.with_driver(servers[DRIVER_BEGIN:])
     )
     folder = tmp_path_factory.mktemp("claims")
-    with staged(folder, "claims", made, plane=ClaimsPlane) as stage:
+    with staged(folder, "claims", objects, plane=ClaimsPlane) as stage:
         stage.plane.kubectl.create(nodes.device_class(NEURON))
-        stage.plane.kubectl.in_namespace(TEAMS[0]).create(nodes.claim_template(4, OF_AWS, with_mode=False))
+        stage.plane.kubectl.in_namespace(TEAMS[0]).create(
+            nodes.claim_template(4, AWS_TEMPLATE, with_mode=False)
+        )
         evil = stage.plane.kubectl.create_namespace("claims-evil")
         evil.run("create", "rolebinding", "edit", "--clusterrole=edit", "--user=editor")
         evil.run("create", "role", "jobs", "--verb=*", "--resource=mpijobs.kubeflow.org")
         evil.run("create", "rolebinding", "jobs", "--role=jobs", "--user=editor")
-        first = replace(stage, labels=plugin, claims=False)
-        other = replace(stage, labels=driver, jobs={}, sick=set())
-        stage.plane.kubectl.run("cordon", *both)
-        yield Fleet(first, other, served, both, stage.start_program(interval_seconds=1))
+        plugin = replace(stage, labels=plugin_labels, claims=False)
+        driver = replace(stage, labels=driver_labels, jobs={}, sick=set())
+        stage.plane.kubectl.run("cordon", *shared_nodes)
+        program = stage.start_program(interval_seconds=1)
+        yield Fleet(plugin, driver, class_server, shared_nodes, program)
 
 
 @pytest.fixture
 def fleet(whole_fleet: Fleet) -> Iterator[Fleet]:
-    """The fleet with nothing on it."""
+    """The fleet without jobs. The jobs of a test are deleted after the test."""
     yield whole_fleet
     for stage in whole_fleet[:2]:
         for key in list(stage.jobs):
@@ -100,6 +106,6 @@ def fleet(whole_fleet: Fleet) -> Iterator[Fleet]:
     for team in TEAMS:
         inside = whole_fleet.driver.plane.kubectl.in_namespace(team)
         for kind in ("leaderworkersets", "jobsets", "statefulsets", "jobs", "pods"):
-            end(inside, kind)
+            delete_all(inside, kind)
     for stage in whole_fleet[:2]:
         stage.clear()

@@ -1,4 +1,4 @@
-"""Kubernetes before 1.34, which has no claims, as the programs of later ones emulate it."""
+"""Tests on Kubernetes 1.33, which does not serve the claims API. Programs of a later version emulate it."""
 
 from pathlib import Path
 from typing import ClassVar
@@ -12,8 +12,8 @@ from testbed.kits import build
 from testbed.plane.controlplane import ControlPlane
 
 
-class Before(ControlPlane):
-    """A control plane that does what 1.33 does."""
+class OlderPlane(ControlPlane):
+    """A control plane that emulates Kubernetes 1.33."""
 
     flags: ClassVar = {
         name: {"emulated-version": "1.33"}
@@ -21,12 +21,12 @@ class Before(ControlPlane):
     }
 
 
-@pytest.mark.skipif(build.OTHER == "1.37", reason="1.37 emulates none before 1.34")
-def test_without_the_claims_api_jobs_are_placed_by_requests_and_the_log_has_a_line(
+@pytest.mark.skipif(build.OTHER == "1.37", reason="Kubernetes 1.37 cannot emulate a version before 1.34")
+def test_without_the_claims_api_jobs_are_placed_by_requests_and_the_log_reports_it(
     tools: Path, tmp_path: Path
 ) -> None:
     assert tools
-    with staged(tmp_path, "base", 2, plane=Before) as stage:
+    with staged(tmp_path, "base", 2, plane=OlderPlane) as stage:
         program = stage.start_program()
         stage.apply("train", 8)
         stage.wait(all_whole)

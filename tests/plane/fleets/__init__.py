@@ -1,1 +1,1 @@
-"""Clusters of several fleets: who is asked about, and who shares what."""
+"""Tests on clusters with several families of nodes: what the webhook receives, and which Pods share nodes."""

@@ -1,4 +1,4 @@
-"""What the chart registers with values, registered for a webhook on loopback."""
+"""Registers the webhooks of the chart, but with the address of a webhook on loopback."""
 
 import base64
 import contextlib
@@ -10,56 +10,56 @@ from kube.client import connect
 from testbed import chart
 from testbed.plane import webhook
 from testbed.plane.controlplane import ControlPlane
-from testbed.plane.jobs import together
+from testbed.plane.jobs import list_object
 from testbed.plane.kubectl import Kubectl, KubectlError
 from testbed.plane.webhook import RunningWebhook
 from testbed.waiting import until
 
 KINDS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 MERGE = "application/merge-patch+json"
-AWAY = "https://127.0.0.1:1"
-"""Where no one listens."""
+UNREACHABLE = "https://127.0.0.1:1"
+"""An address at which no program listens."""
 
 
 @contextlib.contextmanager
 def installed(
-    plane: ControlPlane, running: RunningWebhook, values: dict[str, Any], *, away: bool = False
+    plane: ControlPlane, running: RunningWebhook, values: dict[str, Any], *, unreachable: bool = False
 ) -> Iterator[set[str]]:
-    """Registers them and waits until the API server asks; yields the names of the webhooks.
+    """Registers the webhooks and waits until the API server calls them; yields their names.
 
     Args:
-        plane: the control plane.
-        running: what is asked.
-        values: of the chart.
-        away: whether no one answers.
+        plane: The control plane.
+        running: The webhook that the API server calls.
+        values: The values of the chart.
+        unreachable: Whether the registered address is ``UNREACHABLE``.
     """
-    matching = [each for each in chart.objects(values) if each["kind"] in KINDS]
-    hooks = [hook for configuration in matching for hook in configuration["webhooks"]]
+    configurations = [item for item in chart.objects(values) if item["kind"] in KINDS]
+    hooks = [hook for configuration in configurations for hook in configuration["webhooks"]]
     bundle = base64.b64encode(running.ca.read_bytes()).decode()
     for hook in hooks:
-        url = AWAY if away else running.url
+        url = UNREACHABLE if unreachable else running.url
         path = hook["clientConfig"]["service"]["path"]
         hook["clientConfig"] = {"url": url + path, "caBundle": bundle}
-    plane.kubectl.create(together(*matching))
+    plane.kubectl.create(list_object(*configurations))
     try:
         inside = plane.kubectl.in_namespace("probe")
-        if away:
-            until(lambda: _refused(inside), "a refusal, as no program answers")
-        for name in () if away else ("mpijobs", "verify"):
+        if unreachable:
+            until(lambda: _is_refused(inside), "a refusal, because no program answers")
+        for name in () if unreachable else ("mpijobs", "verify"):
             webhook.wait_until_called(inside, {f"{name}.ultraserver-webhook.io"}, webhook.PROBE)
         yield {hook["name"] for hook in hooks}
     finally:
-        for configuration in matching:
+        for configuration in configurations:
             inside.delete(configuration["kind"], configuration["metadata"]["name"])
 
 
-def nothing_mutated(plane: ControlPlane) -> None:
-    """Takes away what mutates, and leaves what verifies."""
+def remove_mutating_webhooks(plane: ControlPlane) -> None:
+    """Removes the mutating webhooks of the installation, and keeps the validating webhooks."""
     path = webhook_configuration_path("mutating", "ultraserver-webhook")
     connect(plane.kubeconfig).patch(path, [{"op": "replace", "path": "/webhooks", "value": []}])
 
 
-def _refused(inside: Kubectl) -> bool:
+def _is_refused(inside: Kubectl) -> bool:
     try:
         inside.create(webhook.PROBE, "--dry-run=server")
     except KubectlError:

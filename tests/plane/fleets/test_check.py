@@ -1,6 +1,6 @@
-"""``kubectl ultraserver check`` on what the manifests install: whole, and with one thing broken at a time.
+"""Tests of ``kubectl ultraserver check`` on a complete installation, and with one broken part at a time.
 
-No kubelet runs here: what one would say of the pods is written into their status.
+No kubelet runs: the tests write the status of the Pods themselves.
 """
 
 import base64
@@ -20,10 +20,9 @@ import pytest
 from certs import authority
 from testbed import chart
 from testbed.images import product
-from testbed.plane import managers, placement, webhook
-from testbed.plane import previews as served
+from testbed.plane import managers, placement, previews, webhook
 from testbed.plane.controlplane import ControlPlane
-from testbed.plane.jobs import end, together
+from testbed.plane.jobs import delete_all, list_object
 from testbed.plane.kubectl import Kubectl, Object
 from testbed.plane.placement import NAMESPACE
 from testbed.plane.plugin import account, eventually, plugin
@@ -31,17 +30,17 @@ from testbed.plane.previews import mark_running
 from testbed.plane.webhook import NAME, RunningWebhook
 from testbed.release.pyz import write
 from testbed.waiting import until
-from tests.nodes.processes import about, processes
+from tests.nodes.processes import processes, read_proc
 from tests.plane.fleets.installed import MERGE
 
 HOME = f"/api/v1/namespaces/{NAMESPACE}"
-SCALED = "HorizontalPodAutoscaler"
-"""Left out: it would make a second replica after a while."""
+AUTOSCALER = "HorizontalPodAutoscaler"
+"""The tests do not create this kind, because it would add a second replica after some time."""
 
 
 @dataclass
 class Installed:
-    """An installation, whose serving pod is a process of this machine."""
+    """An installation whose webhook runs as a process of this machine."""
 
     plane: ControlPlane
     inside: Kubectl
@@ -50,29 +49,29 @@ class Installed:
     pod: str
 
     def patch(self, path: str, change: Mapping[str, Any]) -> None:
-        """Changes an object, once the API server lets it: it learns a moment later that a webhook is gone."""
+        """Changes an object. Repeats this until the API server no longer calls a webhook that was removed."""
 
-        def changed() -> bool:
+        def is_changed() -> bool:
             return self.inside.api.send("PATCH", path, change, MERGE)[0] == HTTPStatus.OK
 
-        until(changed, f"a change of {path}")
+        until(is_changed, f"a change of {path}")
 
-    def line_of(self, of: str, *words: str, before: bool = False) -> Object:
-        """Returns the line of a check that has all these words, once there is one."""
+    def line_of(self, check: str, *words: str, pre: bool = False) -> Object:
+        """Waits until a line of a check has all these words, and returns the line."""
 
         def line(value: Any) -> Object | None:
-            lines = [line for line in value["lines"] if line["check"] == of]
+            lines = [line for line in value["lines"] if line["check"] == check]
             return next(
-                (one for one in lines if all(word in f"{one['status']} {one['text']}" for word in words)),
+                (row for row in lines if all(word in f"{row['status']} {row['text']}" for word in words)),
                 None,
             )
 
-        report = eventually(self.inside, ["check", *(["--pre"] if before else [])], line)
+        report = eventually(self.inside, ["check", *(["--pre"] if pre else [])], line)
         return line(report)
 
     @contextlib.contextmanager
     def patched(self, path: str, change: Mapping[str, Any], back: Mapping[str, Any]) -> Iterator[None]:
-        """Yields an object is changed."""
+        """Changes an object, and undoes the change at the end."""
         self.patch(path, change)
         try:
             yield
@@ -81,39 +80,40 @@ class Installed:
 
     @contextlib.contextmanager
     def without(self, kind: str, name: str, namespace: str = NAMESPACE) -> Iterator[None]:
-        """Yields an object is not there."""
+        """Deletes an object, and creates it again at the end."""
         where = self.plane.kubectl.in_namespace(namespace)
-        kept = where.get_json(kind, name)
+        document = where.get_json(kind, name)
         where.delete(kind, name)
         try:
             yield
         finally:
-            own = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")
-            kept["metadata"] = {key: value for key, value in kept["metadata"].items() if key not in own}
-            where.create(kept)
+            server_fields = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")
+            metadata = document["metadata"].items()
+            document["metadata"] = {key: value for key, value in metadata if key not in server_fields}
+            where.create(document)
 
 
 @pytest.fixture(scope="module")
-def nothing(plane: ControlPlane) -> Kubectl:
-    """A namespace for jobs, before anything is installed."""
+def jobs_namespace(plane: ControlPlane) -> Kubectl:
+    """Kubectl for a namespace of jobs, in a cluster without an installation."""
     return plane.kubectl.create_namespace("check")
 
 
 @pytest.fixture(scope="module")
-def installed(plane: ControlPlane, nothing: Kubectl, passed_on: None) -> Iterator[Installed]:
-    """What the chart's default installs."""
+def installed(plane: ControlPlane, jobs_namespace: Kubectl, passed_on: None) -> Iterator[Installed]:
+    """The installation with the default values of the chart."""
     assert passed_on is None
     rules, tls = placement.install(plane), plane.folder / "check-tls"
     running = webhook.start(plane.programs, tls, rules, "check", ["--host", "0.0.0.0"])  # noqa: S104
-    before = Path(shutil.copytree(rules, plane.folder / "previews"))
-    previews, port = served.start(plane, before)
-    ports = {NAME: int(running.url.rpartition(":")[2]), served.NAME: port}
-    parts = managers.on_loopback(chart.objects(), running.url, running.ca)
+    preview_rules = Path(shutil.copytree(rules, plane.folder / "previews"))
+    preview_program, port = previews.start(plane, preview_rules)
+    ports = {NAME: int(running.url.rpartition(":")[2]), previews.NAME: port}
+    parts = managers.with_loopback_webhooks(chart.objects(), running.url, running.ca)
     for part in parts:
         if part["metadata"]["name"] in ports and part["kind"] == "Deployment":
             (container,) = part["spec"]["template"]["spec"]["containers"]
             container["ports"][0]["containerPort"] = ports[part["metadata"]["name"]]
-    plane.kubectl.apply(together(*(part for part in parts if part["kind"] != SCALED)))
+    plane.kubectl.apply(list_object(*(part for part in parts if part["kind"] != AUTOSCALER)))
     bundle = base64.b64encode(running.ca.read_bytes()).decode()
     home = plane.kubectl.in_namespace(NAMESPACE)
     home.create(
@@ -126,49 +126,50 @@ def installed(plane: ControlPlane, nothing: Kubectl, passed_on: None) -> Iterato
     )
     pods = home.wait_for(lambda serving: len(serving["items"]) == 5, "pods")["items"]
     (pod,) = [value["metadata"]["name"] for value in pods if "serving" in str(value["metadata"]["labels"])]
-    made = Installed(plane, nothing, running, tls, pod)
+    installation = Installed(plane, jobs_namespace, running, tls, pod)
     for serving in pods:
         mark_running(home, serving["metadata"]["name"])
     program = placement.start(plane, "leader")
-    webhook.wait_until_called(nothing, {f"mpijobs.{NAME}.io"}, webhook.PROBE)
-    yield made
-    for left in [
-        one
-        for one in plane.programs.running
-        if one.name in {program.name, running.program.name, previews.name}
-    ]:
-        plane.programs.stop(left)
+    webhook.wait_until_called(jobs_namespace, {f"mpijobs.{NAME}.io"}, webhook.PROBE)
+    yield installation
+    names = {program.name, running.program.name, preview_program.name}
+    for started in [started for started in plane.programs.running if started.name in names]:
+        plane.programs.stop(started)
     for kind in ("mutatingwebhookconfiguration", "validatingwebhookconfiguration"):
         home.delete(kind, NAME)
-    # Its guard would refuse what other values of the chart let pass.
+    # The guard would refuse objects that other tests create with other values of the chart.
     home.delete("validatingadmissionpolicybindings,validatingadmissionpolicies")
     home.delete("deployments")
-    home.delete("service", served.NAME)
-    end(home, "pods")
+    home.delete("service", previews.NAME)
+    delete_all(home, "pods")
 
 
-def test_a_cluster_is_looked_at_before(nothing: Kubectl, plane: ControlPlane, tmp_path: Path) -> None:
-    done = plugin(nothing, "check", "--pre")
+def test_a_cluster_without_an_installation_is_checked(
+    jobs_namespace: Kubectl, plane: ControlPlane, tmp_path: Path
+) -> None:
+    done = plugin(jobs_namespace, "check", "--pre")
     assert done.returncode == 0, done.stdout
     assert f"[pass] namespace: namespace {NAMESPACE} is created by the installation\n" in done.stdout
     assert "[pass] nodes: 12 nodes of 3 UltraServers\n" in done.stdout
-    assert "[warn] operators: no Deployment has an image mpi-operator" in done.stdout  # it is a process here
-    person = account(nothing, "ada", tmp_path)
-    done = plugin(nothing, "check", "--pre", kubeconfig=person)
+    assert (
+        "[warn] operators: no Deployment has an image mpi-operator" in done.stdout
+    )  # the operator is a process
+    kubeconfig = account(jobs_namespace, "ada", tmp_path)
+    done = plugin(jobs_namespace, "check", "--pre", kubeconfig=kubeconfig)
     assert done.returncode == 1
     assert "[fail] rights: you may not create namespaces, " in done.stdout
     assert "[warn] nodes: not checked: cannot list nodes" in done.stdout
     home = plane.kubectl.create_namespace(NAMESPACE)
     home.run("create", "quota", "few", "--hard=count/pods=0")
     home.wait_for(lambda obj: obj.get("status", {}).get("hard"), "resourcequota", "few")
-    result = Installed(plane, nothing, None, tmp_path, "").line_of(
-        "namespace", "fail", "exceeded quota: few", before=True
+    result = Installed(plane, jobs_namespace, None, tmp_path, "").line_of(
+        "namespace", "fail", "exceeded quota: few", pre=True
     )
     assert result["remedy"]
     home.delete("resourcequota", "few")
 
 
-def test_a_whole_installation_passes(installed: Installed) -> None:
+def test_a_complete_installation_passes_all_checks(installed: Installed) -> None:
     installed.line_of("placement", "leader leads")
     value = eventually(installed.inside, ["check"], lambda obj: not obj["fail"])
     assert {line["check"] for line in value["lines"] if line["status"] == "warn"} == {"operators"}
@@ -181,42 +182,42 @@ def test_a_whole_installation_passes(installed: Installed) -> None:
 
 
 @contextlib.contextmanager
-def untrusted(made: Installed) -> Iterator[None]:
-    """Yields the replica serves what another authority signed, for two days."""
-    kept = {name: (made.tls / name).read_bytes() for name in ("tls.key", "tls.crt")}
+def serve_untrusted_certificate(installation: Installed) -> Iterator[None]:
+    """Makes the webhook serve a certificate of another authority, which is valid for two days."""
+    kept = {name: (installation.tls / name).read_bytes() for name in ("tls.key", "tls.crt")}
     now = datetime.now(UTC)
     other = authority.new_authority(now, timedelta(days=2))
     leaf = authority.issue(other, now, timedelta(days=2), ["127.0.0.1"])
     files = {"tls.key": leaf.key_pem(), "tls.crt": leaf.certificate_pem()}
     bundle = base64.b64encode(other.certificate_pem()).decode()
-    secret = {"data": {"ca.crt": base64.b64encode(made.running.ca.read_bytes()).decode()}}
+    secret = {"data": {"ca.crt": base64.b64encode(installation.running.ca.read_bytes()).decode()}}
     for name, content in files.items():
-        (made.tls / name).write_bytes(content)
-    with made.patched(f"{HOME}/secrets/{NAME}-tls", {"data": {"ca.crt": bundle}}, secret):
+        (installation.tls / name).write_bytes(content)
+    with installation.patched(f"{HOME}/secrets/{NAME}-tls", {"data": {"ca.crt": bundle}}, secret):
         yield
     for name, content in kept.items():
-        (made.tls / name).write_bytes(content)
+        (installation.tls / name).write_bytes(content)
 
 
 @contextlib.contextmanager
-def unbound(made: Installed) -> Iterator[None]:
-    """Yields an operator whose account the guard does not know, and that does not run."""
-    there = made.plane.kubectl.create_namespace("ml-system")
-    there.run("create", "deployment", "ours", "--image=registry.example.com/mpi-operator:0.8.0")
+def create_unbound_operator(installation: Installed) -> Iterator[None]:
+    """Creates an operator without a binding to the guard's ClusterRole. Its Pods do not run."""
+    namespace = installation.plane.kubectl.create_namespace("ml-system")
+    namespace.run("create", "deployment", "ours", "--image=registry.example.com/mpi-operator:0.8.0")
     yield
-    there.delete("deployment", "ours")
+    namespace.delete("deployment", "ours")
 
 
 @contextlib.contextmanager
-def another_kind(made: Installed) -> Iterator[None]:
-    made.plane.kubectl.create(managers.definition("jobset.x-k8s.io/v1alpha2", "JobSet"))
+def define_jobsets(installation: Installed) -> Iterator[None]:
+    installation.plane.kubectl.create(managers.definition("jobset.x-k8s.io/v1alpha2", "JobSet"))
     yield
-    made.plane.kubectl.delete("crd", "jobsets.jobset.x-k8s.io")
+    installation.plane.kubectl.delete("crd", "jobsets.jobset.x-k8s.io")
 
 
 @pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the plugin as one file, for a Python without packages."""
+def plugin_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the plugin as a single file, which needs no installed packages."""
     folder = tmp_path_factory.mktemp("plugin")
     (folder / "plugin.pyz").write_bytes(write.pyz(webhook.REPOSITORY, product.version()))
     script = folder / "kubectl-ultraserver"
@@ -226,14 +227,16 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def proxies(folder: Path) -> list[str]:
-    """Processes that listen below a folder."""
-    matching = [about(process, "cmdline") for process in processes()]
-    return [line for line in matching if str(folder) in line and "proxy" in line]
+    """Returns the command lines of the ``kubectl proxy`` processes whose sockets are in a folder."""
+    command_lines = [read_proc(process, "cmdline") for process in processes()]
+    return [line for line in command_lines if str(folder) in line and "proxy" in line]
 
 
-def test_the_plugin_in_one_file_finds_the_same(installed: Installed, file: Path, tmp_path: Path) -> None:
+def test_the_plugin_as_a_single_file_prints_the_same_report(
+    installed: Installed, plugin_folder: Path, tmp_path: Path
+) -> None:
     env = {
-        "PATH": f"{file}:{installed.inside.binary.parent}:/usr/bin:/bin",
+        "PATH": f"{plugin_folder}:{installed.inside.binary.parent}:/usr/bin:/bin",
         "TMPDIR": str(tmp_path),
         "KUBERC": "off",
     }
@@ -248,9 +251,11 @@ def test_the_plugin_in_one_file_finds_the_same(installed: Installed, file: Path,
     assert done.stderr.startswith("error: no kubeconfig names a cluster: ")
 
 
-def test_its_proxy_ends_with_it_in_every_case(installed: Installed, file: Path, tmp_path: Path) -> None:
+def test_kubectl_proxy_ends_when_the_plugin_is_killed(
+    installed: Installed, plugin_folder: Path, tmp_path: Path
+) -> None:
     code = (
-        f"import sys; sys.path.insert(0, '{file}/plugin.pyz')\n"
+        f"import sys; sys.path.insert(0, '{plugin_folder}/plugin.pyz')\n"
         "from kubectl_ultraserver.proxy import connect_as_user\n"
         f"api, space = connect_as_user('{installed.inside.kubeconfig}', None)\n"
         "print(space, sum(len(page['items']) for page in api.pages('/api/v1/nodes')), flush=True)\n"
@@ -272,10 +277,10 @@ def test_its_proxy_ends_with_it_in_every_case(installed: Installed, file: Path, 
     until(lambda: not proxies(tmp_path), "the end of kubectl proxy")
 
 
-Broken = Callable[[Installed], contextlib.AbstractContextManager[None]]
-CASES: dict[str, tuple[Broken, dict[str, tuple[str, ...]]]] = {
+Break = Callable[[Installed], contextlib.AbstractContextManager[None]]
+CASES: dict[str, tuple[Break, dict[str, tuple[str, ...]]]] = {
     "certificate": (
-        untrusted,
+        serve_untrusted_certificate,
         {
             "certificates": ("warn", "is valid for 1 days"),
             "registrations": (
@@ -286,7 +291,7 @@ CASES: dict[str, tuple[Broken, dict[str, tuple[str, ...]]]] = {
         },
     ),
     "registration": (
-        lambda made: made.without("mutatingwebhookconfiguration", NAME),
+        lambda installation: installation.without("mutatingwebhookconfiguration", NAME),
         {
             "registrations": ("fail", f"there is no MutatingWebhookConfiguration {NAME}"),
             "job": ("fail", "no MutatingWebhookConfiguration sends MPIJobs to it"),
@@ -294,30 +299,30 @@ CASES: dict[str, tuple[Broken, dict[str, tuple[str, ...]]]] = {
         },
     ),
     "guard": (
-        lambda made: made.without("validatingadmissionpolicybinding", f"{NAME}-guard-jobs"),
+        lambda installation: installation.without("validatingadmissionpolicybinding", f"{NAME}-guard-jobs"),
         {"guard": ("fail", f"missing, or without a binding: {NAME}-guard-jobs")},
     ),
     "operator": (
-        unbound,
+        create_unbound_operator,
         {
             "operators": ("fail", "mpi-operator 0.8.0 is ml-system/ours, with 0 of 1 pods ready"),
             "guard": ("fail", "the guard refuses the pods of system:serviceaccount:ml-system:default"),
         },
     ),
-    "kind": (another_kind, {"left out": ("warn", "not sent: ", "jobset.x-k8s.io/v1alpha2/jobsets")}),
+    "kind": (define_jobsets, {"left out": ("warn", "not sent: ", "jobset.x-k8s.io/v1alpha2/jobsets")}),
 }
-"""What depends on how the API server stores objects or answers; the quick test of `check` has the rest."""
+"""Cases that need a real API server. tests/kubectl_ultraserver/test_check.py has the other cases."""
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_broken_parts_are_reported(installed: Installed, case: str) -> None:
-    broken, expected = CASES[case]
-    with broken(installed):
-        for of, words in expected.items():
-            installed.line_of(of, *words)
+    break_part, expected = CASES[case]
+    with break_part(installed):
+        for check, words in expected.items():
+            installed.line_of(check, *words)
 
 
-def test_a_replica_that_does_not_answer_is_named(installed: Installed) -> None:
+def test_the_check_names_a_replica_that_does_not_answer(installed: Installed) -> None:
     installed.plane.programs.stop(installed.running.program)
     result = installed.line_of("tables", "fail", f"{installed.pod} did not answer: ")
     assert "security group" in result["remedy"]

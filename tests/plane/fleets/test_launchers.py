@@ -1,4 +1,4 @@
-"""A launcher needs its script: its Job tries until a replica answers that gives it."""
+"""Tests that launcher Pods always have the init script: without an answer of the webhook, none is created."""
 
 import base64
 from collections.abc import Callable
@@ -11,12 +11,12 @@ from testbed.plane import jobs, webhook
 from testbed.plane.controlplane import ControlPlane
 from testbed.plane.kubectl import Kubectl
 from testbed.plane.webhook import RunningWebhook
-from tests.plane.fleets.installed import AWAY, installed
+from tests.plane.fleets.installed import UNREACHABLE, installed
 from webhook import initscript
 
 LAUNCHERS = "launchers.ultraserver-webhook.io"
 HOSTFILE = "OMPI_MCA_orte_default_hostfile"
-THEIRS = f"""
+OTHER_TABLE = f"""
 apiVersion: ultraserver-webhook.io/v1alpha2
 kind: RuleTable
 candidates: {{instanceTypeLabels: [none]}}
@@ -35,37 +35,37 @@ rules:
 """
 
 
-def test_a_launcher_is_created_when_the_webhook_is_back_and_then_has_its_script(
+def test_a_launcher_is_created_with_its_script_after_the_webhook_answers_again(
     plane: ControlPlane, running: RunningWebhook, namespace: Callable[..., Kubectl]
 ) -> None:
-    """Also where all else fails open, and where the namespace was opted out after the job was admitted."""
+    """The other webhooks fail open, and the namespace is opted out after the job is created."""
     inside = namespace()
     with installed(plane, running, {}):
-        ask_launchers_at(plane, running, f"{AWAY}/launcher")
+        set_launcher_webhook_address(plane, running, f"{UNREACHABLE}/launcher")
         inside.create(mpijob(4))
         inside.wait_for(
-            lambda answer: LAUNCHERS in str(answer), "events", "--field-selector=reason=FailedCreate"
+            lambda events: LAUNCHERS in str(events), "events", "--field-selector=reason=FailedCreate"
         )
-        chosen = ("pods", "-l", f"{jobs.ROLE}=launcher")
-        assert inside.get_json(*chosen)["items"] == []
+        launchers = ("pods", "-l", f"{jobs.ROLE}=launcher")
+        assert inside.get_json(*launchers)["items"] == []
         namespace_name = inside.get_json("mpijobs")["items"][0]["metadata"]["namespace"]
         inside.run("label", "namespace", namespace_name, f"{keys.INJECT}=disabled")
-        ask_launchers_at(plane, running, f"{running.url}/launcher")
-        (pod,) = inside.wait_for(lambda obj: obj["items"], *chosen, timeout=90)["items"]
+        set_launcher_webhook_address(plane, running, f"{running.url}/launcher")
+        (pod,) = inside.wait_for(lambda obj: obj["items"], *launchers, timeout=90)["items"]
     assert pod["metadata"]["annotations"][keys.INIT_SCRIPT] == initscript.text()
 
 
-def test_what_another_webhook_takes_away_afterwards_is_back(
+def test_a_variable_that_another_webhook_overwrites_is_restored(
     plane: ControlPlane, running: RunningWebhook, namespace: Callable[..., Kubectl]
 ) -> None:
-    """It is asked again, although the Pod has its script by then."""
-    inside, folder = namespace(), plane.folder / "theirs"
+    """The API server calls the webhook for launchers again, although the Pod has its script by then."""
+    inside, folder = namespace(), plane.folder / "other-webhook"
     folder.mkdir()
-    (folder / "rules.yaml").write_text(THEIRS)
-    theirs = webhook.start(plane.programs, folder, folder / "rules.yaml", name="theirs")
+    (folder / "rules.yaml").write_text(OTHER_TABLE)
+    other = webhook.start(plane.programs, folder, folder / "rules.yaml", name="other-webhook")
     hook = {
         "name": "zzz.example.com",
-        "clientConfig": {"url": f"{theirs.url}/mutate", "caBundle": encoded(theirs)},
+        "clientConfig": {"url": f"{other.url}/mutate", "caBundle": ca_bundle(other)},
         "rules": [
             {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}
         ],
@@ -81,26 +81,26 @@ def test_what_another_webhook_takes_away_afterwards_is_back(
     }
     probe = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x", "labels": {jobs.ROLE: "launcher"}}}
     probe["spec"] = {"containers": [{"name": "x", "image": "i"}]}
-    with installed(plane, running, {}), webhook.registered(inside, configuration, probe):
+    with installed(plane, running, {}), webhook.register(inside, configuration, probe):
         inside.create(mpijob(4))
-        obj = inside.wait_for(lambda obj: obj["items"], "pods", "-l", f"{jobs.ROLE}=launcher")
-    (pod,) = obj["items"]
+        pods = inside.wait_for(lambda obj: obj["items"], "pods", "-l", f"{jobs.ROLE}=launcher")
+    (pod,) = pods["items"]
     (main,) = pod["spec"]["containers"]
     values = {item["name"]: item.get("value") for item in main["env"]}
     assert values[HOSTFILE] == "/root/ultraserver_init/new_hostfile"
     assert pod["metadata"]["annotations"][keys.INIT_SCRIPT] == initscript.text()
 
 
-def encoded(running: RunningWebhook) -> str:
+def ca_bundle(running: RunningWebhook) -> str:
     return base64.b64encode(running.ca.read_bytes()).decode()
 
 
-def ask_launchers_at(plane: ControlPlane, running: RunningWebhook, url: str) -> None:
-    """Has the API server call another address about launchers, as where no replica answers."""
+def set_launcher_webhook_address(plane: ControlPlane, running: RunningWebhook, url: str) -> None:
+    """Changes the address of the webhook for launchers, so that it can be unreachable."""
     path = webhook_configuration_path("mutating", "ultraserver-webhook")
     api = connect(plane.kubeconfig)
     stored = api.get(path)
     assert stored
     index = [hook["name"] for hook in stored["webhooks"]].index(LAUNCHERS)
-    client = {"url": url, "caBundle": encoded(running)}
-    api.patch(path, [{"op": "replace", "path": f"/webhooks/{index}/clientConfig", "value": client}])
+    client_config = {"url": url, "caBundle": ca_bundle(running)}
+    api.patch(path, [{"op": "replace", "path": f"/webhooks/{index}/clientConfig", "value": client_config}])

@@ -1,4 +1,4 @@
-"""Pods of no placed job next to jobs, on the real scheduler: they keep off each other's UltraServers."""
+"""Tests with the real scheduler that loose Pods and jobs stay off each other's UltraServers."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -22,16 +22,16 @@ _numbers = itertools.count()
 
 
 @pytest.fixture(scope="module", autouse=True)
-def more_is_sent(plane: ControlPlane, running: RunningWebhook) -> Iterator[None]:
-    """The default with other kinds and bare Pods."""
+def registered(plane: ControlPlane, running: RunningWebhook) -> Iterator[None]:
+    """Registers the webhooks for all kinds of job and for Pods."""
     with installed(plane, running, {"kinds": ["all"], "pods": True}):
         yield
 
 
-def bare(devices: int, **more: Any) -> Object:
-    """Returns a Pod of a person's own."""
+def loose_pod(devices: int, **fields: Any) -> Object:
+    """Returns a Pod that a user creates without a job."""
     metadata = {"name": f"bare-{next(_numbers)}"}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec(devices, **more)}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec(devices, **fields)}
 
 
 def batch_job(name: str, pods: int, devices: int, **metadata: Any) -> Object:
@@ -47,60 +47,63 @@ def batch_job(name: str, pods: int, devices: int, **metadata: Any) -> Object:
 
 
 def node_of(inside: Kubectl, pod: Object) -> str:
+    """Creates a Pod, waits until it is bound, and returns its node."""
     name = inside.create(pod)["metadata"]["name"]
-    obj = inside.wait_for(lambda got: got["spec"].get("nodeName"), "pod", name)
-    return str(obj["spec"]["nodeName"])
+    bound = inside.wait_for(lambda obj: obj["spec"].get("nodeName"), "pod", name)
+    return str(bound["spec"]["nodeName"])
 
 
-def refused(inside: Kubectl, *select: str) -> str:
-    """Returns why the scheduler finds no node for the Pods, once it says so of all of them."""
+def unschedulable(inside: Kubectl, *select: str) -> str:
+    """Waits until the scheduler finds no node for any of the Pods, and returns its messages."""
 
-    def unschedulable(obj: Object) -> list[str]:
+    def messages(obj: Object) -> list[str]:
         conditions = [row for pod in obj["items"] for row in pod.get("status", {}).get("conditions", ())]
         return [row["message"] for row in conditions if row.get("reason") == "Unschedulable"]
 
     stored = inside.wait_for(
-        lambda got: got["items"] and len(unschedulable(got)) == len(got["items"]), "pods", *select
+        lambda obj: obj["items"] and len(messages(obj)) == len(obj["items"]), "pods", *select
     )
-    return " ".join(unschedulable(stored))
+    return " ".join(messages(stored))
 
 
 @pytest.mark.parametrize("kind", ["MPIJob", "Job"])
 def test_jobs_and_loose_pods_keep_off_each_others_ultraservers(
     namespace: Callable[..., Kubectl], servers: dict[str, str], kind: str
 ) -> None:
-    jobs, people = namespace(), namespace()
+    jobs, users = namespace(), namespace()
 
-    def pair(name: str) -> tuple[str, ...]:
-        """Starts a job of two nodes, on which it leaves room; how its Pods are selected."""
-        asks = {keys.INJECT: "true"}
+    def create_pair(name: str) -> tuple[str, ...]:
+        """Creates a job of two workers with half of a node's devices each; returns a selector of its Pods."""
+        annotations = {keys.INJECT: "true"}
         if kind == "MPIJob":
-            jobs.create(mpijob(2, name=name, amount=8, annotations=asks))
+            jobs.create(mpijob(2, name=name, amount=8, annotations=annotations))
             return ("-l", f"training.kubeflow.org/job-name={name},{ROLE}=worker")
-        jobs.create(batch_job(name, 2, 8, annotations=asks))
+        jobs.create(batch_job(name, 2, 8, annotations=annotations))
         return ("-l", f"job-name={name}")
 
-    first = {servers[pod["spec"]["nodeName"]] for pod in wait_count(jobs, 2, *pair("first"))}
-    loose = servers[node_of(people, bare(1, **TRN2U))]
+    first = {servers[pod["spec"]["nodeName"]] for pod in wait_count(jobs, 2, *create_pair("first"))}
+    loose = servers[node_of(users, loose_pod(1, **TRN2U))]
     assert loose not in first
-    # Each pair of the other two UltraServers takes a job; no other job finds one, though the loose Pod's
-    # UltraServer has a free pair.
+    # The other two UltraServers have four pairs of nodes, so they have room for four jobs. A fifth job waits,
+    # although the UltraServer of the loose Pod has a free pair.
     for name in ("second", "third", "fourth"):
-        assert loose not in {servers[pod["spec"]["nodeName"]] for pod in wait_count(jobs, 2, *pair(name))}
-    assert "anti-affinity" in refused(jobs, *pair("fifth"))
-    # Others like it share its UltraServer; when that is full, one waits, though the nodes of jobs have room.
-    assert {servers[node_of(people, bare(devices, **TRN2U))] for devices in (16, 16, 16, 15)} == {loose}
-    people.create(bare(1, **TRN2U) | {"metadata": {"name": "late", "labels": {"late": "yes"}}})
-    assert "anti-affinity" in refused(people, "-l", "late=yes")
+        assert loose not in {
+            servers[pod["spec"]["nodeName"]] for pod in wait_count(jobs, 2, *create_pair(name))
+        }
+    assert "anti-affinity" in unschedulable(jobs, *create_pair("fifth"))
+    # Other loose Pods share this UltraServer. If it is full, they wait, although nodes of jobs have room.
+    assert {servers[node_of(users, loose_pod(devices, **TRN2U))] for devices in (16, 16, 16, 15)} == {loose}
+    users.create(loose_pod(1, **TRN2U) | {"metadata": {"name": "late", "labels": {"late": "yes"}}})
+    assert "anti-affinity" in unschedulable(users, "-l", "late=yes")
 
 
-def test_without_a_choice_of_their_own_they_go_to_nodes_in_no_ultraserver_first(
+def test_loose_pods_without_a_node_selector_prefer_nodes_outside_ultraservers(
     namespace: Callable[..., Kubectl], servers: dict[str, str]
 ) -> None:
-    people = namespace()
+    users = namespace()
     for devices in (8, 8):
-        assert node_of(people, bare(devices)) not in servers
-    chosen = {"nodeSelector": {nodes.INSTANCE_TYPE: nodes.TRN1}}
-    people.create(bare(1, **chosen) | {"metadata": {"name": "full", "labels": {"full": "yes"}}})
-    assert "Insufficient aws.amazon.com/neuron" in refused(people, "-l", "full=yes")
-    assert node_of(people, bare(8)) in servers
+        assert node_of(users, loose_pod(devices)) not in servers
+    trn1 = {"nodeSelector": {nodes.INSTANCE_TYPE: nodes.TRN1}}
+    users.create(loose_pod(1, **trn1) | {"metadata": {"name": "full", "labels": {"full": "yes"}}})
+    assert "Insufficient aws.amazon.com/neuron" in unschedulable(users, "-l", "full=yes")
+    assert node_of(users, loose_pod(8)) in servers

@@ -1,4 +1,4 @@
-"""What the API server asks the webhook in a day's mix of Pods, by its own count."""
+"""Tests of which objects the API server sends to the webhook, by the API server's own metrics."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from testbed.mpijob import mpijob
 from testbed.plane import nodes, webhook
 from testbed.plane.controlplane import ControlPlane
-from testbed.plane.jobs import together
+from testbed.plane.jobs import list_object
 from testbed.plane.kubectl import Kubectl, Object
 from testbed.plane.webhook import RunningWebhook
 from tests.plane.fleets.installed import installed
@@ -35,12 +35,12 @@ def replicated(name: str, pod: Object, **more: Any) -> Object:
 
 
 def a_day() -> Object:
-    """Returns one of everything: what has nothing to do with the webhook, jobs, and Pods with devices."""
+    """Returns objects that create Pods without devices, Pods with devices, and Pods of jobs."""
     cron = {
         "schedule": "0 0 1 1 *",
         "jobTemplate": {"spec": {"template": {"spec": PLAIN | {"restartPolicy": "Never"}}}},
     }
-    return together(
+    return list_object(
         named("apps/v1/Deployment", "web", replicated("web", PLAIN, replicas=3)),
         named("apps/v1/Deployment", "served", replicated("served", spec(1), replicas=2)),
         named("apps/v1/DaemonSet", "logs", replicated("logs", PLAIN)),
@@ -64,13 +64,13 @@ PODS = {
     "one": 5,
     "two": 9,
 }
-"""How many Pods each of these becomes: jobs have a launcher, and a DaemonSet one on each node."""
+"""The number of Pods of each object. A job also has a launcher, and a DaemonSet has a Pod on each node."""
 
 BASE = {
     "mpijobs": 2,
     "verify": 2,
     "launchers": 2,
-    # The workers of the job of two UltraServers, which get a block each.
+    # The workers of the job on two UltraServers: the webhook writes the block of each.
     "pods": 8,
 }
 

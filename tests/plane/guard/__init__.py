@@ -1,1 +1,1 @@
-"""The component ``guard`` on the real control plane: what it stops, and what it must permit."""
+"""Tests of the guard on the real API server: which requests it refuses, and which it must permit."""

@@ -1,4 +1,4 @@
-"""The guard on the session's control plane, while the tests of this folder run."""
+"""Installs the guard on the session's control plane while the tests of this folder run."""
 
 from collections.abc import Iterator
 
@@ -24,18 +24,18 @@ def guarded(control_plane: ControlPlane, registered_webhook: RunningWebhook, hel
 
 @pytest.fixture
 def ada(guarded: Kubectl, namespace: Kubectl) -> Kubectl:
-    """Kubectl of a person who may edit everything in a new namespace, and nothing of the guard's."""
+    """Kubectl of a user who may edit everything in a new namespace, but has no rights on the guard."""
     del guarded
     return namespace.acting_as(people.ADA)
 
 
 @pytest.fixture(scope="package")
 def running_job(guarded: Kubectl, control_plane: ControlPlane) -> Iterator[Kubectl]:
-    """Kubectl of a person whose job ``train`` of four workers runs, as far as it can without kubelets."""
+    """Kubectl of a user whose job ``train`` of four workers has started. No kubelet runs its Pods."""
     del guarded
-    with jobs.borrowed_namespace(control_plane, "guard-running") as inside:
+    with jobs.temporary_namespace(control_plane, "guard-running") as inside:
         ada = inside.acting_as(people.ADA)
-        ada.apply(people.unplaceable())
+        ada.apply(people.unschedulable_job())
         inside.wait_for(lambda obj: len(jobs.workers_of(obj["items"])) == 4, "pods")
-        inside.wait_for(people.started, "mpijob", "train")
+        inside.wait_for(people.is_started, "mpijob", "train")
         yield ada

@@ -1,4 +1,4 @@
-"""Who does what in the tests of the guard, and with which rights; no one here is an administrator."""
+"""The users of the guard's tests, their rights, and their requests. No user is a cluster administrator."""
 
 import contextlib
 import json
@@ -12,23 +12,23 @@ from testbed import chart
 from testbed.experiment.attacks import repelling
 from testbed.mpijob import mpijob
 from testbed.plane import webhook
-from testbed.plane.jobs import ROLE, template, text, together
+from testbed.plane.jobs import ROLE, template, to_json, list_object
 from testbed.plane.kubectl import Kubectl, KubectlError, Object
 from testbed.waiting import until
 
-OF = "app.kubernetes.io/component"
+COMPONENT = "app.kubernetes.io/component"
 ADA = "ada"
 WEAK = "weak"
 """A user who may create Pods and nothing else."""
 OPERATOR = "system:serviceaccount:mpi-operator:mpi-operator"
-OTHER = "system:serviceaccount:elsewhere:mpi-operator"
+UNBOUND_OPERATOR = "system:serviceaccount:elsewhere:mpi-operator"
 KUEUE = "system:serviceaccount:kueue-system:kueue-controller-manager"
 PLACEMENT = "system:serviceaccount:ultraserver-webhook:ultraserver-placement"
 NODE = "system:node:ip-172-32-10-1"
 NOWHERE = {"nodeSelector": {"no": "such-node", "node.kubernetes.io/instance-type": "trn2u.48xlarge"}}
 GATES = {"schedulingGates": [{"name": GATE}]}
 PLACED = {PLACE: "placer=gate workers=2 size=2 unit=topology.kubernetes.io/zone index=name", JOB: "a.b"}
-"""What whole-job admission reads from a pod, as a person would write it to hold a zone."""
+"""The annotations of a Pod that whole-job admission reads. With these, a user would hold a whole zone."""
 TABLE = """\
 apiVersion: ultraserver-webhook.io/v1alpha2
 kind: RuleTable
@@ -53,23 +53,23 @@ rules:
         topologySpreadConstraints:
           - {maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: ScheduleAnyway}
 """
-"""A table with units of its own: the labels of these, and no other."""
+"""A table with units of its own. Only the labels of its units are unit labels, not the key of its rule."""
 CRONJOBS = "system:serviceaccount:kube-system:cronjob-controller"
 
-# The rights of each in addition to those from Kubernetes: verbs and resources.
+# Further rights of the users: verbs, resources, users.
 RIGHTS = {
     "guard-jobs": ("*", "mpijobs.kubeflow.org,mpijobs.kubeflow.org/status", (ADA, KUEUE)),
     "guard-weak": ("create", "pods", (WEAK,)),
     "guard-pods": (
         "create,get,list,patch,update,delete",
         "pods,pods/status,pods/ephemeralcontainers,pods/resize,pods/binding,bindings",
-        (ADA, OTHER, PLACEMENT, NODE, OPERATOR),
+        (ADA, UNBOUND_OPERATOR, PLACEMENT, NODE, OPERATOR),
     ),
 }
 
 
 def give_rights(kubectl: Kubectl) -> None:
-    """Binds each user to their roles, except the guard's own."""
+    """Gives each user their rights. No user gets a role of the guard."""
     for name, (verbs, resources, users) in RIGHTS.items():
         kubectl.run("create", "clusterrole", name, f"--verb={verbs}", f"--resource={resources}")
         kubectl.run(
@@ -79,7 +79,7 @@ def give_rights(kubectl: Kubectl) -> None:
 
 
 def take_rights(kubectl: Kubectl) -> None:
-    """Takes back what ``give_rights`` gave."""
+    """Deletes the roles and bindings of ``give_rights``."""
     kubectl.run("delete", "clusterrolebinding", *RIGHTS, "guard-edit")
     kubectl.run("delete", "clusterrole", *RIGHTS)
 
@@ -88,43 +88,43 @@ def take_rights(kubectl: Kubectl) -> None:
 def guarding(
     kubectl: Kubectl, probe: Kubectl, *forged: Object, values: Object | None = None
 ) -> Iterator[None]:
-    """Installs the guard and everyone's rights, and yields once `wait_refusal` has returned.
+    """Installs the guard and the rights of all users, and waits until the guard refuses forged objects.
 
     Args:
-        kubectl: an administrator's.
-        probe: for a namespace where it is waited for.
-        forged: what it has to refuse there.
-        values: of the chart, other than the default.
+        kubectl: Kubectl of an administrator.
+        probe: Kubectl for a namespace in which the guard must refuse the forged objects.
+        forged: The forged objects, or none for the default of `wait_refusal`.
+        values: The values of the chart that differ from the default.
     """
     give_rights(kubectl)
     values = {"table": TABLE, **(values or {})}
-    made = chart.objects(values)
-    table = [obj for obj in made if obj["kind"] in {"Namespace", "ConfigMap"}]
-    kubectl.run("apply", "-f", "-", stdin=text(together(*table)))
-    guard = of_guard(values)
-    kubectl.run("apply", "-f", "-", stdin=text(together(*guard)))
+    table = [obj for obj in chart.objects(values) if obj["kind"] in {"Namespace", "ConfigMap"}]
+    kubectl.run("apply", "-f", "-", stdin=to_json(list_object(*table)))
+    guard = guard_objects(values)
+    kubectl.run("apply", "-f", "-", stdin=to_json(list_object(*guard)))
     wait_refusal(probe, *forged)
     yield
-    kubectl.run("delete", "-f", "-", stdin=text(together(*guard)))
-    # It stays, for API servers find one that is created again late; but the plugin must not read the table.
+    kubectl.run("delete", "-f", "-", stdin=to_json(list_object(*guard)))
+    # The ConfigMap stays, because API servers notice late that it exists again. It is emptied, because the
+    # plugin must not read its table.
     rules = ("configmap", "ultraserver-webhook-rules", "--type=merge")
     kubectl.in_namespace("ultraserver-webhook").run("patch", *rules, "-p", '{"data": null}')
     take_rights(kubectl)
 
 
-def of_guard(values: Object | None = None) -> list[Object]:
-    """Returns what of an installation with these values is the guard; of the default without."""
-    return [item for item in chart.objects(values) if item["metadata"]["labels"].get(OF) == "guard"]
+def guard_objects(values: Object | None = None) -> list[Object]:
+    """Returns the objects of the guard in an installation with these values, or with the default values."""
+    return [item for item in chart.objects(values) if item["metadata"]["labels"].get(COMPONENT) == "guard"]
 
 
-def pod(name: str = "bare", labels: dict[str, str] | None = None, **marks: Any) -> Object:
-    """Returns a Pod that no one's operator made: with labels, ``annotations`` and more of its spec."""
+def pod(name: str = "bare", labels: dict[str, str] | None = None, **fields: Any) -> Object:
+    """Returns a Pod that no operator created, with labels, ``annotations`` and more fields of its spec."""
     containers = [{"name": "main", "image": "example.invalid/main"}]
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "labels": labels or {}, "annotations": marks.pop("annotations", {})},
-        "spec": {"containers": containers, **NOWHERE, **marks},
+        "metadata": {"name": name, "labels": labels or {}, "annotations": fields.pop("annotations", {})},
+        "spec": {"containers": containers, **NOWHERE, **fields},
     }
 
 
@@ -133,7 +133,7 @@ REPELLING = pod(affinity=repelling({"namespaceSelector": {}}))
 
 
 def plain_job(spec: Object | None = None, **annotations: str) -> Object:
-    """Returns a Job of a person's own, with annotations of its template and more of its pods' spec."""
+    """Returns a Job of a user, with annotations on its pod template and more fields of the pod spec."""
     container = {"name": "main", "image": "example.invalid/main"}
     pods = {"restartPolicy": "Never", "containers": [container], **NOWHERE, **(spec or {})}
     template = {"metadata": {"annotations": annotations}, "spec": pods}
@@ -141,13 +141,13 @@ def plain_job(spec: Object | None = None, **annotations: str) -> Object:
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "plain"}, "spec": job}
 
 
-def tries(inside: Kubectl, document: Object, *verb: str) -> CompletedProcess[str]:
-    """Sends an object with kubectl, with any result."""
+def send(inside: Kubectl, document: Object, *verb: str) -> CompletedProcess[str]:
+    """Sends an object with kubectl, and returns the result, which may be a refusal."""
     return inside.run(*(verb or ("create",)), "-f", "-", stdin=json.dumps(document), check=False)
 
 
 def is_refused(inside: Kubectl, document: Object) -> bool:
-    """Returns whether the guard would refuse an object, asked without kubectl."""
+    """Returns whether the guard refuses an object in a dry run, without a kubectl process."""
     try:
         inside.create(document, "--dry-run=server")
     except KubectlError as error:
@@ -156,46 +156,46 @@ def is_refused(inside: Kubectl, document: Object) -> bool:
 
 
 def wait_refusal(inside: Kubectl, *forged: Object) -> None:
-    """Waits until all of this is refused in a namespace: by itself an object for each of the policies."""
+    """Waits until the guard refuses these objects in a namespace, by default an object for each policy."""
     ada, forged = inside.acting_as(ADA), forged or (WORKER, REPELLING, labelled_job("another.job"))
-    until(lambda: all(is_refused(ada, each) for each in forged), "refusals by the guard")
+    until(lambda: all(is_refused(ada, document) for document in forged), "refusals by the guard")
 
 
-def patches(inside: Kubectl, what: str, patch: object, *args: str) -> CompletedProcess[str]:
-    """Returns ``kubectl patch KIND/NAME``: a list is a JSON patch, a map a merge patch."""
+def send_patch(inside: Kubectl, name: str, patch: object, *args: str) -> CompletedProcess[str]:
+    """Runs ``kubectl patch KIND/NAME``. A list is sent as a JSON patch, and a map as a merge patch."""
     kind = "json" if isinstance(patch, list) else "merge"
-    return inside.run("patch", what, f"--type={kind}", "-p", json.dumps(patch), *args, check=False)
+    return inside.run("patch", name, f"--type={kind}", "-p", json.dumps(patch), *args, check=False)
 
 
-def assert_refused(done: CompletedProcess[str], *said: str) -> None:
-    """Asserts that the guard, and nothing else, said no; with these words among others."""
+def assert_refused(done: CompletedProcess[str], *texts: str) -> None:
+    """Asserts that the guard refused the request, with a message that contains these texts."""
     assert done.returncode == 1, done.stdout
     assert "ValidatingAdmissionPolicy 'ultraserver-webhook-guard-" in done.stderr, done.stderr
-    for words in said:
-        assert words in done.stderr
+    for part in texts:
+        assert part in done.stderr
 
 
 def assert_done(done: CompletedProcess[str]) -> None:
-    """Asserts that it was done, without a word against it."""
+    """Asserts that the request succeeded without a warning."""
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def unplaceable(workers: int = 4, **metadata: object) -> Object:
-    """Returns a job whose Pods fit no node: they can be deleted although no kubelet is there to end them."""
+def unschedulable_job(workers: int = 4, **metadata: object) -> Object:
+    """Returns a job whose Pods fit no node, so that the API server deletes them at once without a kubelet."""
     job = mpijob(workers, worker_spec=NOWHERE, launcher_spec=NOWHERE)
     job["metadata"] |= metadata
     return job
 
 
-def started(job: Object) -> bool:
-    """Returns whether the job's pods were made: until then the webhook puts back what an update takes out."""
+def is_started(job: Object) -> bool:
+    """Returns whether the job has started. Until then, the webhook restores fields that an update removes."""
     return "startTime" in job.get("status", {})
 
 
 def marked_job(
     document: Object, /, role: str = "Worker", *, gate: bool = False, **annotations: str
 ) -> Object:
-    """Returns a job that brings along what says how its pods are placed."""
+    """Adds annotations, and optionally the gate, to a pod template of a job, and returns the job."""
     pod_template = template(document, role)
     pod_template.setdefault("metadata", {}).setdefault("annotations", {}).update(
         {f"{keys.PREFIX}{name.replace('_', '-')}": value for name, value in annotations.items()}
@@ -205,47 +205,47 @@ def marked_job(
 
 
 def labelled_job(label: str, **metadata: object) -> Object:
-    """Returns a job that brings along a job label."""
-    job = unplaceable(**metadata)
+    """Returns a job whose worker template already has a job label."""
+    job = unschedulable_job(**metadata)
     template(job, "Worker")["metadata"] = {"labels": {keys.JOB: label}}
     return job
 
 
-def refused_marks(inside: Kubectl, documents: list[Object]) -> str:
-    """Returns what is said when the guard, and nothing else, refuses all of these."""
-    refused = tries(inside, together(*documents), "create", "--dry-run=server")
+def assert_marks_refused(inside: Kubectl, documents: list[Object]) -> str:
+    """Asserts that the guard refuses all these objects because of placement marks; returns the messages."""
+    refused = send(inside, list_object(*documents), "create", "--dry-run=server")
     assert_refused(refused, "sets how the pods are placed", "Remove it from the file.")
     assert refused.stderr.count("ValidatingAdmissionPolicy") == len(documents), refused.stderr
     return refused.stderr
 
 
-def merged(role: str, metadata: Object) -> Object:
-    """Returns a merge patch of the metadata of a pod template."""
+def metadata_patch(role: str, metadata: Object) -> Object:
+    """Returns a merge patch for the metadata of a pod template."""
     return {"spec": {"mpiReplicaSpecs": {role: {"template": {"metadata": metadata}}}}}
 
 
-def resized_too(patch: Object, workers: int) -> Object:
-    """Returns a merge patch of the worker template that changes the number of workers as well."""
+def with_workers(patch: Object, workers: int) -> Object:
+    """Returns a merge patch of the worker template that also changes the number of workers."""
     worker = {**patch["spec"]["mpiReplicaSpecs"]["Worker"], "replicas": workers}
     return {"spec": {"mpiReplicaSpecs": {"Worker": worker}}}
 
 
 @contextlib.contextmanager
-def not_asked(admin: Kubectl, inside: Kubectl) -> Iterator[None]:
-    """Disables the webhook for new jobs, as if it were down with ``failurePolicy: Ignore``."""
+def without_webhook(admin: Kubectl, inside: Kubectl) -> Iterator[None]:
+    """Stops calls of the webhook for new jobs, as if it were down with ``failurePolicy: Ignore``."""
     configuration = f"mutatingwebhookconfiguration/{webhook.NAME}"
-    place = "/webhooks/0/namespaceSelector/matchLabels"
-    narrow = [{"op": "add", "path": place, "value": {"asked": "nowhere"}}]
-    assert patches(admin, configuration, narrow).returncode == 0
+    path = "/webhooks/0/namespaceSelector/matchLabels"
+    select_none = [{"op": "add", "path": path, "value": {"asked": "nowhere"}}]
+    assert send_patch(admin, configuration, select_none).returncode == 0
     try:
-        until(lambda: "nodeSelector" not in placed(inside), "a job that the webhook does not see")
+        until(lambda: "nodeSelector" not in worker_spec(inside), "a job that the webhook does not change")
         yield
     finally:
-        assert patches(admin, configuration, [{"op": "remove", "path": place}]).returncode == 0
-        until(lambda: "affinity" in placed(inside), "a job that the webhook sees")
+        assert send_patch(admin, configuration, [{"op": "remove", "path": path}]).returncode == 0
+        until(lambda: "affinity" in worker_spec(inside), "a job that the webhook changes")
 
 
-def placed(inside: Kubectl) -> dict[str, object]:
-    job = mpijob(4)
-    annotations: dict[str, object] = template(inside.create(job, "--dry-run=server"), "Worker")["spec"]
-    return annotations
+def worker_spec(inside: Kubectl) -> dict[str, object]:
+    """Returns the pod spec of the workers of a new job, from a dry run."""
+    spec: dict[str, object] = template(inside.create(mpijob(4), "--dry-run=server"), "Worker")["spec"]
+    return spec

@@ -1,1 +1,1 @@
-"""The init scripts in a fleet of sshd: a launcher and workers in namespaces of this machine."""
+"""Tests of the init scripts with sshd and mpirun. Launcher and workers are namespaces of this machine."""

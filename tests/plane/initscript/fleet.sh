@@ -1,4 +1,4 @@
-# Process 1 of a fleet: a bridge that its pods hang on. When it dies the kernel takes everything along.
+# Process 1 of a fleet: it creates the bridge that connects the pods. When it dies, the kernel ends all pods.
 set -euo pipefail
 ip link set lo up
 ip link add br0 type bridge

@@ -1,8 +1,8 @@
-"""Pods on this machine: every one has its own network, mount, process and host name namespaces.
+"""Pods on this machine: each pod has its own network, mount, process and host name namespaces.
 
-A fleet is a launcher and its workers on a bridge of their own. Workers run Debian's sshd with its stock
-configuration; /etc, /root, /run, /tmp and /sys/class are each pod's own, under their true paths. All of it
-hangs on one process: when that dies, the kernel removes the rest.
+A fleet is a launcher and its workers on a bridge. Workers run Debian's sshd with its default configuration.
+Each pod has its own /etc, /root, /run, /tmp and /sys/class. All pods are descendants of one process: when
+this process dies, the kernel ends them.
 """
 
 import os
@@ -20,29 +20,29 @@ from testbed.waiting import NotYetError, until
 from tests.plane.initscript.machine import PATH, child, enter, keygen
 
 HERE = Path(__file__).parent
-# As mpi-operator's base image has it.
+# The ssh configuration of mpi-operator's base image.
 BASE_IMAGE_SSH = "Host *\n  StrictHostKeyChecking no\n  UserKnownHostsFile /dev/null\n"
 MPIUSER = 2000
 Format = Literal["openmpi", "hydra"]
 
 
 class Fleet:
-    """A job's launcher and workers.
+    """The launcher and the workers of a job.
 
     Args:
-        workers: How many worker pods, or what each has in its sysfs.
-        job: The job's name.
-        namespace: Where the job is.
-        late: Workers that are known by name but not started; see `start`.
-        slots: Slots per worker in the hostfile.
-        style: The hostfile's format.
-        launcher_ssh: The launcher image's /etc/ssh/ssh_config.
-        launcher_is_worker: Whether the launcher is in the hostfile and has the first sysfs.
-        uid: Which user the images run as.
-        sshd: More arguments of every worker's sshd.
+        workers: The number of workers, or the sysfs files of each worker.
+        job: The name of the job.
+        namespace: The namespace of the job.
+        late: The numbers of workers that are in the hostfile, but are not started; see `start`.
+        slots: The slots of each worker in the hostfile.
+        style: The format of the hostfile.
+        launcher_ssh: The file /etc/ssh/ssh_config in the image of the launcher.
+        launcher_is_worker: Whether the launcher is in the hostfile, with the first sysfs files.
+        uid: The user of the images.
+        sshd: Further arguments of the workers' sshd.
     """
 
-    def __init__(  # noqa: PLR0913 - a fleet has that many properties
+    def __init__(  # noqa: PLR0913 - the properties of a fleet
         self,
         workers: int | Sequence[Sysfs],
         *,
@@ -59,25 +59,26 @@ class Fleet:
         topology = servers(workers) if isinstance(workers, int) else list(workers)
         self.job, self.namespace, self.uid, self._sshd, self._late = job, namespace, uid, tuple(sshd), late
         self.launcher = f"{job}-launcher"
-        own = [self.launcher] if launcher_is_worker else []
-        self.workers = [f"{job}-worker-{number}" for number in range(len(topology) - len(own))]
-        self.sysfs = dict(zip(own + self.workers, topology, strict=True))
+        launchers = [self.launcher] if launcher_is_worker else []
+        self.workers = [f"{job}-worker-{number}" for number in range(len(topology) - len(launchers))]
+        self.sysfs = dict(zip(launchers + self.workers, topology, strict=True))
         entry = f"{{}} slots={slots}\n" if style == "openmpi" else f"{{}}:{slots}\n"
         self.hostfile = "".join(entry.format(self.fqdn(name)) for name in self.sysfs)
         self._ssh_config = launcher_ssh
         self._pods: dict[str, subprocess.Popen[bytes]] = {}
 
     def fqdn(self, name: str) -> str:
-        """Returns a pod's name in the hostfile."""
+        """Returns the name of a pod in the hostfile."""
         return f"{name}.{self.job}.{self.namespace}.svc"
 
     def __enter__(self) -> Self:
-        # On tmpfs: an overlay's upper layer cannot itself be on an overlay, as a container's root often is.
-        shm = Path("/dev/shm")  # noqa: S108 - a private folder is made in it
+        # The folder is on tmpfs, because the upper layer of an overlay cannot be on an overlay. The root file
+        # system of a container often is an overlay.
+        shm = Path("/dev/shm")  # noqa: S108 - only a private folder in it is used
         self.folder = Path(tempfile.mkdtemp(prefix="us-fleet-", dir=shm if shm.is_dir() else None))
         self.folder.chmod(0o755)
         key = self.folder / "id_rsa"
-        # The operator's kind of key, in the operator's kind of file.
+        # mpi-operator creates keys of this type and format.
         keygen(key, "-t", "ecdsa", "-b", "521", "-m", "PEM")
         self._root = subprocess.Popen(
             ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--net", "--pid", "--fork",
@@ -87,8 +88,8 @@ class Fleet:
         try:
             assert self._root.stdout is not None
             assert self._root.stdout.readline() == b"ready\n"
-            prompt = (name for number, name in enumerate(self.workers) if number not in self._late)
-            self.start(self.launcher, *prompt)
+            started = (name for number, name in enumerate(self.workers) if number not in self._late)
+            self.start(self.launcher, *started)
         except BaseException:
             self.__exit__(None, None, None)
             raise
@@ -105,7 +106,7 @@ class Fleet:
         shutil.rmtree(self.folder)
 
     def start(self, *names: str) -> None:
-        """Starts pods: all at the same time, and waits until their process 1 runs."""
+        """Starts pods at the same time, and waits until their process 1 runs."""
         for name in names:
             self._prepare(name)
             number = 0 if name == self.launcher else self.workers.index(name) + 1
@@ -122,7 +123,7 @@ class Fleet:
             self._wait(name)
 
     def stop(self, name: str) -> None:
-        """Kills a pod as a dying node does: its network is gone at once."""
+        """Kills a pod and its network at once, as when its node dies."""
         subprocess.run(["kill", "-KILL", str(self._init(name))], check=True)
         self._pods.pop(name).wait(30)
 
@@ -134,45 +135,45 @@ class Fleet:
         pod: str = "",
         timeout: float = 300,
     ) -> subprocess.CompletedProcess[str]:
-        """Runs a container's command in a pod, the launcher unless another is named.
+        """Runs the command of a container in a pod.
 
         Args:
-            command: As in the pod object.
-            env: The container's environment.
-            pod: Which pod.
-            timeout: After how many seconds the test fails.
+            command: The ``command`` of the container.
+            env: The environment of the container.
+            pod: The name of the pod; empty for the launcher.
+            timeout: The maximum duration in seconds.
 
         Returns:
-            Its output and exit code.
+            The output and the exit code of the command.
         """
-        whole = self._enter(command, env or {}, pod or self.launcher)
-        return subprocess.run(whole, check=False, capture_output=True, text=True, timeout=timeout)
+        full_command = self._enter(command, env or {}, pod or self.launcher)
+        return subprocess.run(full_command, check=False, capture_output=True, text=True, timeout=timeout)
 
     def spawn(self, command: Sequence[str], env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
-        """Starts a container's command in the launcher."""
-        whole = self._enter(command, env or {}, self.launcher)
-        return subprocess.Popen(whole, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        """Starts the command of a container in the launcher."""
+        full_command = self._enter(command, env or {}, self.launcher)
+        return subprocess.Popen(full_command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     @property
     def running(self) -> Collection[str]:
-        """The pods that run."""
+        """The names of the pods that run."""
         return self._pods.keys()
 
     def as_root(self, command: Sequence[str], pod: str) -> None:
-        """Runs a command in a pod as root, with any user of its image."""
+        """Runs a command in a pod as root, even if its image has another user."""
         subprocess.run([*self._inside(pod), *command], check=True)
 
     def read(self, pod: str, path: str) -> str:
-        """Returns the text of a file as the pod sees it."""
+        """Returns the text of a file in a pod."""
         return self.run(["cat", path], pod=pod).stdout
 
     def write(self, pod: str, path: str, text: str) -> None:
-        """Writes a file as the pod sees it."""
+        """Writes a file in a pod."""
         done = self.run(["bash", "-c", 'printf %s "$1" >"$2"', "write", text, path], pod=pod)
         assert not done.returncode, done.stderr
 
     def environment(self, pod: str) -> dict[str, str]:
-        """Returns the five variables in a worker's /etc/environment."""
+        """Returns the ``NEURON_`` variables in the file /etc/environment of a pod."""
         lines = self.read(pod, "/etc/environment").splitlines()
         return dict(line.split("=", 1) for line in lines if line.startswith("NEURON_"))
 
@@ -200,29 +201,29 @@ class Fleet:
         folder = self.folder / name
         if folder.exists():
             shutil.rmtree(folder)
-        for path in ("etc/mpi", "etc/ssh", "work", "root/.ssh", "sys"):
-            (folder / path).mkdir(parents=True)
+        for directory in ("etc/mpi", "etc/ssh", "work", "root/.ssh", "sys"):
+            (folder / directory).mkdir(parents=True)
         (folder / "root").chmod(0o700)
         keygen(self._key(name), "-t", "ed25519")
         public = (self.folder / "id_rsa.pub").read_text()
         (folder / "root/.ssh/authorized_keys").write_text(public)
-        self._etc(name, folder / "etc")
+        self._write_etc(name, folder / "etc")
         if name in self.sysfs:
             self.report(name, self.sysfs[name])
-        # As the operator mounts the Secret, in workers too: owned by root, open to other users outside /root.
+        # The operator mounts the Secret in workers too. If the image has another user, all users may read it.
         shutil.copy(self.folder / "id_rsa", folder / "root/.ssh/id_rsa")
         (folder / "root/.ssh/id_rsa").chmod(0o644 if self.uid else 0o600)
-        for owned in (folder / "root", folder / "root/.ssh", self._key(name)):
-            os.chown(owned, self.uid, self.uid)
+        for path in (folder / "root", folder / "root/.ssh", self._key(name)):
+            os.chown(path, self.uid, self.uid)
 
     def report(self, name: str, sysfs: Sysfs) -> None:
-        """Lets a pod's driver say something else."""
+        """Writes the files that the Neuron driver of a pod reports."""
         write(self.folder / name / "sys/neuron_device", sysfs)
 
-    def _etc(self, name: str, etc: Path) -> None:
-        every = (self.launcher, *self.workers)
-        address = [f"10.77.{number // 250}.{number % 250 + 1}" for number in range(len(every))]
-        hosts = "".join(f"{ip} {self.fqdn(pod)} {pod}\n" for ip, pod in zip(address, every, strict=True))
+    def _write_etc(self, name: str, etc: Path) -> None:
+        pods = (self.launcher, *self.workers)
+        addresses = [f"10.77.{number // 250}.{number % 250 + 1}" for number in range(len(pods))]
+        hosts = "".join(f"{ip} {self.fqdn(pod)} {pod}\n" for ip, pod in zip(addresses, pods, strict=True))
         (etc / "hosts").write_text(f"127.0.0.1 localhost\n{hosts}")
         (etc / "hostname").write_text(f"{name}\n")
         (etc / "environment").write_text("LANG=C.UTF-8\n")

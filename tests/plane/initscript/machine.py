@@ -1,4 +1,4 @@
-"""What this machine offers to a fleet: programs, keys, and ways into namespaces."""
+"""Functions for fleets: the programs that this machine lacks, keys, and commands in namespaces."""
 
 import functools
 import shutil
@@ -11,7 +11,7 @@ PROGRAMS = ("sshd", "ssh", "ssh-keygen", "mpirun", "ip", "unshare", "nsenter", "
 
 @functools.cache
 def missing() -> list[str]:
-    """Returns what this machine lacks to run a fleet, if anything."""
+    """Returns the programs and rights that this machine lacks for a fleet."""
     lacking = [name for name in PROGRAMS if shutil.which(name, path=PATH) is None]
     if not lacking:
         probe = subprocess.run(
@@ -22,7 +22,7 @@ def missing() -> list[str]:
 
 
 def keygen(path: Path, *kind: str) -> None:
-    """Makes a key pair."""
+    """Creates an ssh key pair."""
     subprocess.run(["ssh-keygen", "-q", *kind, "-N", "", "-f", path], check=True)
 
 
@@ -32,5 +32,5 @@ def child(pid: int) -> int:
 
 
 def enter(pid: int, *spaces: str) -> list[str]:
-    """Returns the start of a command that runs in a process's namespaces."""
+    """Returns the beginning of a command that runs in namespaces of a process."""
     return ["nsenter", *(f"--{space}" for space in spaces), f"--target={pid}", "--"]

@@ -1,11 +1,11 @@
-# One pod of a fleet, from inside the fleet's namespaces and new net, mount and UTS namespaces of its own.
-# Arguments: its folder, its host name, its number, then the program that is its process 1.
+# Starts a pod of a fleet. It runs in the namespaces of the fleet, with new net, mount and UTS namespaces.
+# Arguments: the folder, host name and number of the pod, and then the command of its process 1.
 set -euo pipefail
 folder=$1 name=$2 number=$3
 shift 3
 hostname "$name"
 ip link set lo up
-# A pod of this name that died a moment ago may still hold its end.
+# The interface of an earlier pod with this number may still exist for a moment.
 nsenter --target 1 --net -- ip link delete "v$number" 2>/dev/null || :
 ip link add eth0 type veth peer name "v$number" netns 1
 nsenter --target 1 --net -- ip link set "v$number" master br0 up

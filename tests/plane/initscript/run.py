@@ -1,4 +1,4 @@
-"""How tests run the two containers and the job in a fleet."""
+"""Runs the two init containers and the program of the job in a fleet."""
 
 from subprocess import CompletedProcess
 
@@ -7,56 +7,56 @@ from tests.plane.initscript.harness import Fleet
 from webhook.initscript import text
 
 OUT = "/root/ultraserver_init"
-OVER = "/root/over"
-# Sourced by the container's bash: its own clock says that the time is over as soon as the file is there.
-CLOCK = f'sleep() {{ [[ ! -e {OVER} ]] || SECONDS=$limit; command sleep "$@"; }}'
-# One write a rank, so that lines of several ranks cannot mix.
+TIME_OVER = "/root/over"
+# The bash of the container sources this function. When the file exists, the time of the script is over.
+CLOCK = f'sleep() {{ [[ ! -e {TIME_OVER} ]] || SECONDS=$limit; command sleep "$@"; }}'
+# Each rank writes its line at once, so that lines of ranks cannot mix.
 VALUES = '$(env | grep -E "^NEURON_(GLOBAL|RT)_")'
-SHOW = f'echo "$(printf "%s|" RANK=${{OMPI_COMM_WORLD_RANK-$PMI_RANK}} HOST=$(hostname) {VALUES})"'
+PRINT_RANK = f'echo "$(printf "%s|" RANK=${{OMPI_COMM_WORLD_RANK-$PMI_RANK}} HOST=$(hostname) {VALUES})"'
 
 
-def settings(fleet: Fleet, **more: str) -> dict[str, str]:
+def settings(fleet: Fleet, **variables: str) -> dict[str, str]:
     """Returns the environment that the webhook gives the init containers."""
     return {
         "NEURON_ULTRASERVER_NODE_CONFIG": "4",
         "ULTRASERVER_WORKERS": str(len(fleet.workers)),
         "ULTRASERVER_WAIT_SECONDS": "90",
         VARIABLE: text(),
-        **more,
+        **variables,
     }
 
 
-def container(fleet: Fleet, stage: Stage, **more: str) -> CompletedProcess[str]:
+def container(fleet: Fleet, stage: Stage, **variables: str) -> CompletedProcess[str]:
     """Runs an init container in the launcher."""
-    return fleet.run(command(stage), settings(fleet, **more))
+    return fleet.run(command(stage), settings(fleet, **variables))
 
 
-def errors_of(printed: str) -> list[str]:
-    """Returns the lines from the first error on."""
-    return printed[printed.index("ERROR: ") :].splitlines()
+def errors_of(output: str) -> list[str]:
+    """Returns the lines of an output, from the first error on."""
+    return output[output.index("ERROR: ") :].splitlines()
 
 
-def given_up(fleet: Fleet, after: str, **more: str) -> tuple[list[str], list[str]]:
-    """Runs the container that waits, and lets its time be over once it has said something.
+def wait_until_timeout(fleet: Fleet, after: str, **variables: str) -> tuple[list[str], list[str]]:
+    """Runs the container that waits, and ends its time when it prints a certain line.
 
-    So what it has to have seen by then does not depend on how fast the machine is.
+    So the result does not depend on the speed of the machine.
 
     Args:
-        fleet: Where.
-        after: What a line of its output has to contain.
-        more: More variables of its environment.
+        fleet: The fleet.
+        after: The text that this line contains.
+        variables: Further variables of the container.
 
     Returns:
-        The lines that it printed, and those from the first error on.
+        The lines before the first error, and the lines from the first error on.
     """
     fleet.write(fleet.launcher, "/root/clock", CLOCK)
-    run = fleet.spawn(command("wait"), settings(fleet, BASH_ENV="/root/clock", **more))
+    run = fleet.spawn(command("wait"), settings(fleet, BASH_ENV="/root/clock", **variables))
     assert run.stdout is not None
     lines = []
     while after not in (line := run.stdout.readline()):
         assert line, lines
         lines.append(line.rstrip())
-    fleet.write(fleet.launcher, OVER, "")
+    fleet.write(fleet.launcher, TIME_OVER, "")
     printed, _ = run.communicate(timeout=60)
     assert run.returncode == 1, printed
     lines += [line.rstrip(), *printed.splitlines()]
@@ -65,44 +65,44 @@ def given_up(fleet: Fleet, after: str, **more: str) -> tuple[list[str], list[str
 
 
 def mpirun(fleet: Fleet, env: dict[str, str] | None = None, *arguments: str) -> list[dict[str, str]]:
-    """Runs a program that shows its host and variables.
+    """Runs a program with mpirun that prints the host and the variables of each rank.
 
     Args:
-        fleet: Where.
-        env: More of the main container's environment, after the operator's own.
-        arguments: Arguments of mpirun.
+        fleet: The fleet.
+        env: Further variables of the main container, in addition to the variables from mpi-operator.
+        arguments: The arguments of mpirun.
 
     Returns:
-        What each rank showed, by rank.
+        The variables of each rank, and its host as ``HOST``, sorted by rank.
     """
-    operator = {
+    operator_env = {
         "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
         "OMPI_MCA_orte_default_hostfile": "/etc/mpi/hostfile",
         "OMPI_MCA_plm_rsh_args": "-o ConnectionAttempts=10",
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     }
-    return show(fleet, ["mpirun", *arguments], {**operator, **(env or {})})
+    return run_ranks(fleet, ["mpirun", *arguments], {**operator_env, **(env or {})})
 
 
 def hydra(fleet: Fleet, ranks: int, hostfile: str) -> list[dict[str, str]]:
-    """Returns the same with MPICH's launcher, which Intel MPI shares.
+    """Does the same as `mpirun` with the launcher of MPICH, which Intel MPI also uses.
 
     Args:
-        fleet: Where.
-        ranks: How many.
-        hostfile: What HYDRA_HOST_FILE is.
+        fleet: The fleet.
+        ranks: The number of ranks.
+        hostfile: The value of HYDRA_HOST_FILE.
 
     Returns:
-        What each rank showed, by rank.
+        The variables of each rank, and its host as ``HOST``, sorted by rank.
     """
-    return show(fleet, ["mpiexec.hydra", "-n", str(ranks)], {"HYDRA_HOST_FILE": hostfile})
+    return run_ranks(fleet, ["mpiexec.hydra", "-n", str(ranks)], {"HYDRA_HOST_FILE": hostfile})
 
 
-def show(fleet: Fleet, launcher: list[str], env: dict[str, str]) -> list[dict[str, str]]:
-    """Runs the program that shows its host and variables, and takes apart what it says."""
-    done = fleet.run([*launcher, "sh", "-c", SHOW], env)
+def run_ranks(fleet: Fleet, launcher: list[str], env: dict[str, str]) -> list[dict[str, str]]:
+    """Runs the program that prints the host and the variables of each rank, and returns them by rank."""
+    done = fleet.run([*launcher, "sh", "-c", PRINT_RANK], env)
     assert not done.returncode, done.stderr
-    shown = [line.strip("|").split("|") for line in done.stdout.splitlines() if line.startswith("RANK=")]
-    ranks = [dict(pair.split("=", 1) for pair in pairs) for pairs in shown]
+    rows = [line.strip("|").split("|") for line in done.stdout.splitlines() if line.startswith("RANK=")]
+    ranks = [dict(pair.split("=", 1) for pair in pairs) for pairs in rows]
     return sorted(ranks, key=lambda rank: int(rank.pop("RANK")))

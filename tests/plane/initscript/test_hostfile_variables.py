@@ -1,4 +1,4 @@
-"""Each MPI reads its own host file variable and ignores the others', so one row can set them all."""
+"""Tests that each MPI reads only its own hostfile variable, so that one row can set all variables."""
 
 import os
 import signal
@@ -11,11 +11,11 @@ from webhook.rules.load import load_default
 
 pytestmark = pytest.mark.fleet
 
-OWN = {"mpirun.openmpi": "OMPI_MCA_orte_default_hostfile", "mpiexec.hydra": "HYDRA_HOST_FILE"}
-"""The launcher of each MPI that can be installed here, and the variable that it reads."""
+VARIABLE_OF = {"mpirun.openmpi": "OMPI_MCA_orte_default_hostfile", "mpiexec.hydra": "HYDRA_HOST_FILE"}
+"""The launcher of each MPI that the tests use, and the variable that it reads."""
 
 TRIES = 5
-"""MPICH's launcher is ended by SIGPIPE from time to time, where its program ends at once."""
+"""Tries are repeated, because SIGPIPE sometimes ends MPICH's launcher if its program ends at once."""
 
 VARIABLES = {
     item["name"]
@@ -26,8 +26,8 @@ VARIABLES = {
 }
 
 
-def launched(program: str, variables: set[str], missing: Path) -> int:
-    """Returns the exit status of a launcher that finds variables pointing to a file that is not there."""
+def launch(program: str, variables: set[str], missing: Path) -> int:
+    """Returns the exit status of a launcher if variables have the path of a file that does not exist."""
     as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     environment = {**os.environ, **as_root, **dict.fromkeys(variables, str(missing))}
     for _ in range(TRIES):
@@ -40,14 +40,14 @@ def launched(program: str, variables: set[str], missing: Path) -> int:
 
 
 def test_the_packaged_rows_set_a_variable_for_every_mpi() -> None:
-    assert set(OWN.values()) < VARIABLES
+    assert set(VARIABLE_OF.values()) < VARIABLES
 
 
-@pytest.mark.parametrize("program", OWN)
-def test_an_mpi_ignores_the_variables_of_the_others(program: str, tmp_path: Path) -> None:
-    assert launched(program, VARIABLES - {OWN[program]}, tmp_path / "missing") == 0
+@pytest.mark.parametrize("program", VARIABLE_OF)
+def test_an_mpi_ignores_the_variables_of_other_mpis(program: str, tmp_path: Path) -> None:
+    assert launch(program, VARIABLES - {VARIABLE_OF[program]}, tmp_path / "missing") == 0
 
 
-@pytest.mark.parametrize("program", OWN)
+@pytest.mark.parametrize("program", VARIABLE_OF)
 def test_an_mpi_reads_its_own_variable(program: str, tmp_path: Path) -> None:
-    assert launched(program, {OWN[program]}, tmp_path / "missing") != 0
+    assert launch(program, {VARIABLE_OF[program]}, tmp_path / "missing") != 0

@@ -1,4 +1,4 @@
-"""Images that are not as the document assumes, and jobs whose launcher works too."""
+"""Tests of images that differ from AWS's document, and of jobs whose launcher runs ranks."""
 
 import pytest
 
@@ -10,14 +10,14 @@ pytestmark = [
     pytest.mark.fleet,
     pytest.mark.limit(40, "several sshd share two processors, and the script waits"),
 ]
-PORT = f"{BASE_IMAGE_SSH}  Port 2222\n"
+PORT_CONFIG = f"{BASE_IMAGE_SSH}  Port 2222\n"
 HOME_OUT = "/home/mpiuser/ultraserver_init"
-# As mpi-operator's own base image runs sshd without root.
+# The options of sshd without root in mpi-operator's base image.
 ROOTLESS = ("-p", "2222", "-o", "UsePAM=no")
 
 
 def test_a_worker_that_may_not_write_etc_environment_fails_with_the_remedy() -> None:
-    with Fleet(4, uid=2000, launcher_ssh=PORT, sshd=ROOTLESS) as fleet:
+    with Fleet(4, uid=2000, launcher_ssh=PORT_CONFIG, sshd=ROOTLESS) as fleet:
         assert not container(fleet, "wait").returncode
         done = container(fleet, "init", ULTRASERVER_OUTPUT_DIR=HOME_OUT)
     assert done.returncode == 1
@@ -31,23 +31,23 @@ def test_a_worker_that_may_not_write_etc_environment_fails_with_the_remedy() -> 
         )
 
 
-def test_with_node_config_1_a_worker_that_may_not_write_is_a_warning_only() -> None:
-    """Protects jobs of single nodes from failing for variables that none of their ranks needs."""
-    with Fleet(2, uid=2000, launcher_ssh=PORT, sshd=ROOTLESS) as fleet:
+def test_with_node_config_1_a_worker_that_may_not_write_causes_only_a_warning() -> None:
+    """Jobs with node config 1 must not fail because of variables that their ranks do not need."""
+    with Fleet(2, uid=2000, launcher_ssh=PORT_CONFIG, sshd=ROOTLESS) as fleet:
         fleet.as_root(["chmod", "666", "/etc/environment"], "demo-worker-1")
         assert not container(fleet, "wait").returncode
         done = container(fleet, "init", NEURON_ULTRASERVER_NODE_CONFIG="1", ULTRASERVER_OUTPUT_DIR=HOME_OUT)
         assert not done.returncode, done.stdout
         assert len(fleet.environment("demo-worker-1")) == 5
-    warned = [line for line in done.stdout.splitlines() if line.startswith("WARNING: pod")]
-    assert len(warned) == 1
-    assert warned[0].startswith("WARNING: pod demo-worker-0: its five NEURON_ variables cannot be written")
+    warnings = [line for line in done.stdout.splitlines() if line.startswith("WARNING: pod")]
+    assert len(warnings) == 1
+    assert warnings[0].startswith("WARNING: pod demo-worker-0: its five NEURON_ variables cannot be written")
     assert "Updated hostfile" in done.stdout
     assert "ERROR" not in done.stdout
 
 
-def test_a_file_that_may_be_written_in_place_only_is_and_a_blind_sshd_is_warned_of() -> None:
-    with Fleet(4, uid=2000, launcher_ssh=PORT, sshd=ROOTLESS) as fleet:
+def test_a_file_is_written_in_place_and_an_sshd_that_ignores_it_is_reported() -> None:
+    with Fleet(4, uid=2000, launcher_ssh=PORT_CONFIG, sshd=ROOTLESS) as fleet:
         for pod in fleet.workers:
             fleet.as_root(["chmod", "666", "/etc/environment"], pod)
         done = container(fleet, "init", ULTRASERVER_OUTPUT_DIR=HOME_OUT)
@@ -60,8 +60,8 @@ def test_a_file_that_may_be_written_in_place_only_is_and_a_blind_sshd_is_warned_
     assert 'Its sshd needs "UsePAM yes"' in done.stdout
 
 
-def test_a_folder_that_cannot_be_written_is_named() -> None:
-    with Fleet(4, uid=2000, launcher_ssh=PORT, sshd=ROOTLESS) as fleet:
+def test_an_output_folder_that_cannot_be_written_is_reported() -> None:
+    with Fleet(4, uid=2000, launcher_ssh=PORT_CONFIG, sshd=ROOTLESS) as fleet:
         done = container(fleet, "init", ULTRASERVER_OUTPUT_DIR="/proc/none")
     assert (
         "ERROR: /proc/none cannot be written by uid 2000 (No such file or directory): "
@@ -69,7 +69,7 @@ def test_a_folder_that_cannot_be_written_is_named() -> None:
     )
 
 
-def test_a_read_only_root_is_enough() -> None:
+def test_the_script_runs_with_read_only_root_and_tmp_folders() -> None:
     with Fleet(4) as fleet:
         fleet.run(["mount", "-t", "tmpfs", "-o", "mode=777", "tmpfs", "/home"])
         fleet.run(["bash", "-c", "mount -o remount,ro /tmp; mount -o remount,bind,ro /root"])
@@ -79,13 +79,13 @@ def test_a_read_only_root_is_enough() -> None:
         assert not done.returncode, done.stdout
 
 
-def test_a_login_that_chatters_is_understood() -> None:
+def test_a_login_that_prints_other_text_is_understood() -> None:
     with Fleet(4) as fleet:
         fleet.write(
             "demo-worker-0", "/root/.bashrc", "echo @node_id; echo welcome to @home; echo oh no >&2\n"
         )
         fleet.write("demo-worker-1", "/root/.bashrc", "printf hello; printf oh-no >&2\n")
-        # ssh carries standard error apart: it comes between the lines of the answer, or before one.
+        # ssh transports standard error separately, so this text comes before or between lines of the answer.
         fleet.write("demo-worker-2", "/root/.bashrc", "for i in {1..9999}; do printf x; done >&2 &\n")
         assert not container(fleet, "wait").returncode
         done = container(fleet, "init")
@@ -94,25 +94,27 @@ def test_a_login_that_chatters_is_understood() -> None:
 
 
 def test_an_interrupted_session_is_retried_also_after_a_long_first_round() -> None:
-    once = "[[ $BASH_EXECUTION_STRING != *{}* || -e /root/tried ]] || {{ touch /root/tried; {}exit 255; }}\n"
+    fail_once = (
+        "[[ $BASH_EXECUTION_STRING != *{}* || -e /root/tried ]] || {{ touch /root/tried; {}exit 255; }}\n"
+    )
     with Fleet(4) as fleet:
-        fleet.write("demo-worker-1", "/root/.bashrc", once.format("ultraserver_mode", "sleep 16; "))
-        fleet.write("demo-worker-2", "/root/.bashrc", once.format("mktemp", ""))
+        fleet.write("demo-worker-1", "/root/.bashrc", fail_once.format("ultraserver_mode", "sleep 16; "))
+        fleet.write("demo-worker-2", "/root/.bashrc", fail_once.format("mktemp", ""))
         done = container(fleet, "init")
         assert not done.returncode, done
         assert "Asking again" in done.stdout
         assert fleet.environment("demo-worker-2")["NEURON_GLOBAL_TOPOID"]
 
 
-def test_a_launcher_that_works_too_is_counted_and_gets_a_file_to_source() -> None:
+def test_a_launcher_that_runs_ranks_is_counted_and_gets_a_file_to_source() -> None:
     with Fleet(4, launcher_is_worker=True) as fleet:
         assert not container(fleet, "wait").returncode
         done = container(fleet, "init")
         assert not done.returncode, done
-        script = fleet.run(["bash", "-c", f". {OUT}/launcher.env; env | grep ^NEURON | sort"]).stdout
-        hosts = fleet.read(fleet.launcher, f"{OUT}/new_hostfile")
+        variables = fleet.run(["bash", "-c", f". {OUT}/launcher.env; env | grep ^NEURON | sort"]).stdout
+        hostfile = fleet.read(fleet.launcher, f"{OUT}/new_hostfile")
     assert f"The launcher runs ranks too: its command must source {OUT}/launcher.env" in done.stdout
-    assert script.splitlines() == [
+    assert variables.splitlines() == [
         "NEURON_GLOBAL_TOPOID0_HOST=demo-worker-0.demo.default.svc",
         "NEURON_GLOBAL_TOPOID=2",
         "NEURON_RT_ULTRASERVER_MODE=1",
@@ -120,19 +122,19 @@ def test_a_launcher_that_works_too_is_counted_and_gets_a_file_to_source() -> Non
         "NEURON_RT_ULTRASERVER_SERVER_ID=9000000000000000",
     ]
     order = ["demo-worker-0", "demo-worker-2", "demo-launcher", "demo-worker-1"]
-    assert hosts == "".join(f"{pod}.demo.default.svc slots=1\n" for pod in order)
+    assert hostfile == "".join(f"{pod}.demo.default.svc slots=1\n" for pod in order)
 
 
-def test_a_launcher_on_the_host_network_is_known_by_the_way_it_is_listed() -> None:
+def test_a_launcher_on_the_host_network_is_recognized_by_its_place_in_the_hostfile() -> None:
     with Fleet(4, launcher_is_worker=True) as fleet:
         done = container(fleet, "wait", HOSTNAME="ip-10-0-0-1")
     assert done.stdout.splitlines()[-1].startswith("All 3 workers answer ssh")
 
 
-def test_a_hostfile_named_on_the_command_line_wins() -> None:
+def test_a_hostfile_on_the_command_line_overrides_the_variable() -> None:
     with Fleet(servers(4)) as fleet:
         assert not container(fleet, "init").returncode
         fleet.write(fleet.launcher, "/root/mine", f"{fleet.fqdn('demo-worker-0')} slots=1\n")
-        ours = {"OMPI_MCA_orte_default_hostfile": f"{OUT}/new_hostfile"}
-        assert [rank["HOST"] for rank in mpirun(fleet, ours, "--hostfile", "/root/mine")] == ["demo-worker-0"]
-        assert len(mpirun(fleet, ours)) == 4
+        env = {"OMPI_MCA_orte_default_hostfile": f"{OUT}/new_hostfile"}
+        assert [rank["HOST"] for rank in mpirun(fleet, env, "--hostfile", "/root/mine")] == ["demo-worker-0"]
+        assert len(mpirun(fleet, env)) == 4

@@ -1,4 +1,4 @@
-"""The way it should go: sshd plays the workers, mpirun runs the job."""
+"""Tests of the script without faults: sshd runs in the workers, and mpirun runs the job."""
 
 import re
 import time
@@ -23,25 +23,25 @@ def test_mpirun_runs_in_topology_order_and_every_rank_sees_its_variables() -> No
         done = container(fleet, "init")
         assert done.stdout.startswith("Using 4-node config\n"), done
         ranks = mpirun(fleet, {"OMPI_MCA_orte_default_hostfile": f"{OUT}/new_hostfile"})
-        order = sorted(
+        topology_order = sorted(
             fleet.sysfs, key=lambda pod: (fleet.sysfs[pod]["server_id_4"], fleet.sysfs[pod]["node_id_4"])
         )
-        assert [rank["HOST"] for rank in ranks] == [pod for pod in order for _ in range(2)]
+        assert [rank["HOST"] for rank in ranks] == [pod for pod in topology_order for _ in range(2)]
         for number, rank in enumerate(ranks):
             sysfs = fleet.sysfs[rank.pop("HOST")]
             assert rank == {
                 "NEURON_GLOBAL_TOPOID": str(number // 2),
-                "NEURON_GLOBAL_TOPOID0_HOST": fleet.fqdn(order[0]),
+                "NEURON_GLOBAL_TOPOID0_HOST": fleet.fqdn(topology_order[0]),
                 "NEURON_RT_ULTRASERVER_MODE": "1",
                 "NEURON_RT_ULTRASERVER_SERVER_ID": sysfs["server_id_4"],
                 "NEURON_RT_ULTRASERVER_NODE_ID": sysfs["node_id_4"],
             }
         assert fleet.read(fleet.launcher, f"{OUT}/new_hostfile") == "".join(
-            f"{fleet.fqdn(pod)} slots=2\n" for pod in order
+            f"{fleet.fqdn(pod)} slots=2\n" for pod in topology_order
         )
 
 
-def test_the_tables_of_the_document_are_printed() -> None:
+def test_the_output_has_the_tables_of_awss_script() -> None:
     with Fleet(4) as fleet:
         lines = [re.sub(" +", " ", line) for line in container(fleet, "init").stdout.splitlines()]
     assert lines[:4] == [
@@ -51,8 +51,8 @@ def test_the_tables_of_the_document_are_printed() -> None:
         "MODES SERVER_ID NODE_ID FQDN",
     ]
     assert "1,3,4 9000000000000000 2 demo-worker-0.demo.default.svc" in lines
-    at = lines.index("Sorted nodes:")
-    assert lines[at + 1 : at + 3] == [
+    sorted_nodes = lines.index("Sorted nodes:")
+    assert lines[sorted_nodes + 1 : sorted_nodes + 3] == [
         "TOPO_ID SERVER_ID NODE_ID MODE FQDN",
         "0 9000000000000000 0 1 demo-worker-1.demo.default.svc",
     ]
@@ -60,11 +60,13 @@ def test_the_tables_of_the_document_are_printed() -> None:
     assert lines[-4:] == [f"demo-worker-{number}.demo.default.svc slots=1" for number in (1, 3, 0, 2)]
 
 
-def test_the_format_of_intel_and_mpich_is_kept() -> None:
+def test_the_new_hostfile_keeps_the_format_of_intel_mpi_and_mpich() -> None:
     with Fleet(4, style="hydra", slots=32) as fleet:
         assert not container(fleet, "init").returncode
-        new = fleet.read(fleet.launcher, f"{OUT}/new_hostfile")
-    assert new.splitlines() == [f"demo-worker-{number}.demo.default.svc:32" for number in (1, 3, 0, 2)]
+        new_hostfile = fleet.read(fleet.launcher, f"{OUT}/new_hostfile")
+    assert new_hostfile.splitlines() == [
+        f"demo-worker-{number}.demo.default.svc:32" for number in (1, 3, 0, 2)
+    ]
 
 
 @pytest.mark.program("mpiexec.hydra")
@@ -112,9 +114,9 @@ def test_each_node_config_gets_its_mode_and_ids(
         done = container(fleet, "init", NEURON_ULTRASERVER_NODE_CONFIG=config)
         assert not done.returncode, done
         names = ("MODE", "SERVER_ID", "NODE_ID")
-        matching = [fleet.environment(pod) for pod in fleet.workers]
-    assert [tuple(env[f"NEURON_RT_ULTRASERVER_{name}"] for name in names) for env in matching] == expected
-    assert sorted(int(env["NEURON_GLOBAL_TOPOID"]) for env in matching) == list(range(len(expected)))
+        environments = [fleet.environment(pod) for pod in fleet.workers]
+    assert [tuple(env[f"NEURON_RT_ULTRASERVER_{name}"] for name in names) for env in environments] == expected
+    assert sorted(int(env["NEURON_GLOBAL_TOPOID"]) for env in environments) == list(range(len(expected)))
 
 
 @pytest.mark.parametrize(
@@ -162,7 +164,7 @@ def test_the_node_config_is_four_unless_set() -> None:
         assert fleet.run(command("init"), env).stdout.startswith("Using 4-node config\n")
 
 
-def test_what_else_is_in_etc_environment_stays_and_older_values_go() -> None:
+def test_other_lines_of_etc_environment_stay_and_older_values_are_replaced() -> None:
     before = (
         "LANG=C.UTF-8\n# NEURON_GLOBAL_TOPOID=a comment\nexport NEURON_RT_ULTRASERVER_MODE=9\n"
         'A="b \\ $c"\nNEURON_GLOBAL_TOPOID=7'
@@ -172,11 +174,13 @@ def test_what_else_is_in_etc_environment_stays_and_older_values_go() -> None:
         fleet.run(["chmod", "640", "/etc/environment"], pod="demo-worker-1")
         fleet.run(["rm", "/etc/environment"], pod="demo-worker-2")
         assert not container(fleet, "init").returncode
-        kept, *own = fleet.read("demo-worker-1", "/etc/environment").split("NEURON_GLOBAL_TOPOID=0\n")
+        kept_text, *new_texts = fleet.read("demo-worker-1", "/etc/environment").split(
+            "NEURON_GLOBAL_TOPOID=0\n"
+        )
         mode = fleet.run(["stat", "-c", "%a", "/etc/environment"], pod="demo-worker-1").stdout
         assert fleet.environment("demo-worker-2")["NEURON_GLOBAL_TOPOID"] == "3"
-    assert kept == 'LANG=C.UTF-8\n# NEURON_GLOBAL_TOPOID=a comment\nA="b \\ $c"\n'
-    assert len(own) == 1
+    assert kept_text == 'LANG=C.UTF-8\n# NEURON_GLOBAL_TOPOID=a comment\nA="b \\ $c"\n'
+    assert len(new_texts) == 1
     assert mode == "640\n"
 
 
@@ -190,8 +194,8 @@ def test_a_second_run_changes_nothing() -> None:
         assert all(len(fleet.environment(pod)) == 5 for pod in fleet.workers)
 
 
-def leftovers(fleet: Fleet, pod: str) -> str:
-    """Returns temporary files next to a pod's /etc/environment."""
+def temporary_files(fleet: Fleet, pod: str) -> str:
+    """Returns the temporary files in the folder of a pod's /etc/environment."""
     return fleet.run(["bash", "-c", "ls /etc/environment.?????? 2>/dev/null"], pod=pod).stdout
 
 
@@ -199,15 +203,15 @@ def leftovers(fleet: Fleet, pod: str) -> str:
     "pauses", [(0.4,), pytest.param((0.0, 0.4, 0.8, 1.2), marks=pytest.mark.soak)], ids=["once", "often"]
 )
 def test_a_run_killed_at_any_moment_leaves_whole_files_and_can_be_repeated(pauses: tuple[float, ...]) -> None:
-    # Half of the workers rename the temporary file at once, the others when they are let; the logins of the
-    # second phase take their time.
-    slow = (
+    # Half of the workers rename the temporary file at once. In the others, this waits for the file /root/go.
+    # The logins that write the variables have different delays.
+    install_waiting_mv = (
         "mkdir -p /root/bin; printf '#!/bin/sh\nuntil [ -e /root/go ]; do sleep 0.1; done\n"
         'exec /bin/mv "$@"\n\' >/root/bin/mv; chmod +x /root/bin/mv'
     )
     with Fleet(4) as fleet:
         for number, pod in enumerate(fleet.workers):
-            fleet.run(["bash", "-c", slow], pod=pod)
+            fleet.run(["bash", "-c", install_waiting_mv], pod=pod)
             delay = f"[[ $BASH_EXECUTION_STRING != *mktemp* ]] || sleep 0.{3 * number}"
             fleet.write(pod, "/root/.bashrc", f"{delay}\nPATH=/root/bin:$PATH\n")
             if number % 2:
@@ -221,7 +225,7 @@ def test_a_run_killed_at_any_moment_leaves_whole_files_and_can_be_repeated(pause
             assert run.stdout is not None
             while run.stdout.readline() != "Sorted nodes:\n":
                 assert run.poll() is None
-            time.sleep(pause)  # noqa: TID251 - any moment is meant
+            time.sleep(pause)  # noqa: TID251 - to kill at any moment
             fleet.run(["bash", "-c", "kill -KILL $(pgrep -f ultraserver-init)"])
             run.communicate(timeout=90)
             assert run.returncode
@@ -230,16 +234,17 @@ def test_a_run_killed_at_any_moment_leaves_whole_files_and_can_be_repeated(pause
             for pod in fleet.workers:
                 fleet.write(pod, "/root/go", "")
             until(
-                lambda: not any(leftovers(fleet, pod) for pod in fleet.workers), "the end of temporary files"
+                lambda: not any(temporary_files(fleet, pod) for pod in fleet.workers),
+                "the end of temporary files",
             )
             assert all(len(fleet.environment(pod)) in (0, 5) for pod in fleet.workers)
         assert not container(fleet, "init").returncode
         assert len(mpirun(fleet)) == 4
 
 
-def test_two_runs_on_the_same_workers_leave_whole_files() -> None:
+def test_concurrent_runs_on_the_same_workers_leave_whole_files() -> None:
     with Fleet(4) as fleet:
-        # Node configs 4 and 1 write different values into every line but the host's.
+        # Node configs 4 and 1 write different values of mode and ids.
         runs = [
             fleet.spawn(command("init"), settings(fleet, NEURON_ULTRASERVER_NODE_CONFIG=config))
             for config in ("4", "1", "4")
@@ -250,22 +255,22 @@ def test_two_runs_on_the_same_workers_leave_whole_files() -> None:
         for pod in fleet.workers:
             env = fleet.environment(pod)
             assert len(env) == 5
-            of_four = env["NEURON_RT_ULTRASERVER_MODE"] == "1"
-            assert (env["NEURON_RT_ULTRASERVER_NODE_ID"] != "-1") == of_four
-            assert (env["NEURON_RT_ULTRASERVER_SERVER_ID"] != "0" * 16) == of_four
-            leader = fleet.fqdn("demo-worker-1" if of_four else "demo-worker-0")
+            is_config_4 = env["NEURON_RT_ULTRASERVER_MODE"] == "1"
+            assert (env["NEURON_RT_ULTRASERVER_NODE_ID"] != "-1") == is_config_4
+            assert (env["NEURON_RT_ULTRASERVER_SERVER_ID"] != "0" * 16) == is_config_4
+            leader = fleet.fqdn("demo-worker-1" if is_config_4 else "demo-worker-0")
             assert env["NEURON_GLOBAL_TOPOID0_HOST"] == leader
-            assert not leftovers(fleet, pod)
+            assert not temporary_files(fleet, pod)
 
 
-def test_as_process_one_it_ends_on_sigterm() -> None:
-    # A shell without a handler would outlive the signal there, until the kubelet's grace period is over.
-    ending = (
+def test_the_script_ends_on_sigterm_as_process_1() -> None:
+    # A shell that is process 1 ignores signals without a handler, until the grace period of the kubelet ends.
+    send_sigterm = (
         'unshare --pid --fork --mount-proc "$@" & until [[ -e /root/end ]]; do sleep 0.1; done; '
         "kill $(cat /proc/$!/task/$!/children); wait $!"
     )
     with Fleet(4, late={0}) as fleet:
-        run = fleet.spawn(["bash", "-c", ending, "ending", *command("wait")], settings(fleet))
+        run = fleet.spawn(["bash", "-c", send_sigterm, "ending", *command("wait")], settings(fleet))
         assert run.stdout is not None
         while not (line := run.stdout.readline()).startswith("Waiting at most "):
             assert line

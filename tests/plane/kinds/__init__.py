@@ -1,1 +1,1 @@
-"""Kinds of job other than mpi-operator's, on a real API server, scheduler and controller manager."""
+"""Tests of kinds of job other than mpi-operator's, with a real API server, scheduler and controllers."""

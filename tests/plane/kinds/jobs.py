@@ -1,4 +1,4 @@
-"""One job of every kind, as small as it can be."""
+"""Small jobs of each kind."""
 
 import copy
 from typing import Any
@@ -15,17 +15,19 @@ CONTAINER = {
 RUNTIME = "ultraservers"
 
 
-def template(**more: Any) -> Object:
-    return {"spec": {"containers": [copy.deepcopy(CONTAINER)], **more}}
+def template(**fields: Any) -> Object:
+    """Returns a pod template that requests all devices of a node, with more fields of the pod spec."""
+    return {"spec": {"containers": [copy.deepcopy(CONTAINER)], **fields}}
 
 
 def named(kind: str, spec: Object, name: str = "train") -> Object:
+    """Returns an object with a name. ``kind`` is ``VERSION/KIND`` or ``GROUP/VERSION/KIND``."""
     version, _, kind = kind.rpartition("/")
     return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
-def job(pods: int, name: str = "train", **more: Any) -> Object:
-    spec = {"parallelism": pods, "completions": pods, "template": template(restartPolicy="Never"), **more}
+def job(pods: int, name: str = "train", **fields: Any) -> Object:
+    spec = {"parallelism": pods, "completions": pods, "template": template(restartPolicy="Never"), **fields}
     return named("batch/v1/Job", spec, name)
 
 
@@ -41,30 +43,30 @@ def leaderworkerset(groups: int, size: int) -> Object:
 
 
 def pytorchjob(workers: int, masters: int = 1) -> Object:
-    of = template(containers=[{**CONTAINER, "name": "pytorch"}])
-    roles: Object = {"Worker": {"replicas": workers, "template": of}}
+    pod_template = template(containers=[{**CONTAINER, "name": "pytorch"}])
+    roles: Object = {"Worker": {"replicas": workers, "template": pod_template}}
     if masters:
-        roles["Master"] = {"replicas": masters, "template": copy.deepcopy(of)}
+        roles["Master"] = {"replicas": masters, "template": copy.deepcopy(pod_template)}
     return named("kubeflow.org/v1/PyTorchJob", {"pytorchReplicaSpecs": roles})
 
 
 def trainjob(nodes: int) -> Object:
-    requests = {"numNodes": nodes, "resourcesPerNode": CONTAINER["resources"]}
-    spec = {"runtimeRef": {"name": RUNTIME}, "trainer": requests}
+    trainer = {"numNodes": nodes, "resourcesPerNode": CONTAINER["resources"]}
+    spec = {"runtimeRef": {"name": RUNTIME}, "trainer": trainer}
     return named("trainer.kubeflow.org/v1alpha1/TrainJob", spec)
 
 
 def labelled_set(label: str) -> Object:
-    """Returns a StatefulSet whose Pods would have a job label; it makes none by itself."""
+    """Returns a StatefulSet without replicas, with a job label in its pod template."""
     labels = {"app": "x", keys.JOB: label}
     spec = {"serviceName": "x", "replicas": 0, "selector": {"matchLabels": {"app": "x"}}}
     return named("apps/v1/StatefulSet", {**spec, "template": {"metadata": {"labels": labels}, **template()}})
 
 
 def mpijob_v1(workers: int, name: str = "train") -> Object:
-    made = mpijob(workers, name=name)
+    v2_job = mpijob(workers, name=name)
     return {
-        **made,
+        **v2_job,
         "apiVersion": "kubeflow.org/v1",
-        "spec": {"mpiReplicaSpecs": made["spec"]["mpiReplicaSpecs"]},
+        "spec": {"mpiReplicaSpecs": v2_job["spec"]["mpiReplicaSpecs"]},
     }

@@ -1,4 +1,4 @@
-"""Jobs, JobSets, LeaderWorkerSets, PyTorchJobs and TrainJobs by their real definitions and controllers."""
+"""Tests of Jobs, JobSets, LeaderWorkerSets, PyTorchJobs and TrainJobs with their real controllers."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ from testbed.plane.jobs import second_webhook
 from testbed.plane.kubectl import Kubectl, Object
 from testbed.plane.plugin import eventually
 from tests.docs.blocks import blocks_of
-from tests.helpers import requested
+from tests.helpers import request_for
 from tests.plane.bound import wait_bound, wait_count
 from tests.plane.examples import assert_changed
 from tests.plane.kinds.jobs import CONTAINER, job, jobset, leaderworkerset, pytorchjob, template, trainjob
@@ -28,72 +28,78 @@ JOBSET, LWS = "jobset.sigs.k8s.io/", "leaderworkerset.sigs.k8s.io/"
 TRAINING = "training.kubeflow.org/"
 
 
-def create(namespace: Kubectl, made: Object) -> None:
-    """Creates it, and compares the templates that the API server then has with those that the engine says."""
-    result, table = namespace.create(made), load_default()
-    wanted = evaluate(table, requested(made, namespace=str(namespace.namespace))).after
-    rows = table.workloads_of(kind_of(made))
-    paths = {group.path for row in rows for group in find_groups(table, row, made)}
-    # A TrainJob's templates are those of the JobSet that its controller makes.
-    assert bool(paths) is (made["kind"] != "TrainJob")
+def create(namespace: Kubectl, job: Object) -> None:
+    """Creates a job, and asserts that the stored pod templates have the changes that the engine computes."""
+    stored, table = namespace.create(job), load_default()
+    expected = evaluate(table, request_for(job, namespace=str(namespace.namespace))).after
+    rows = table.workloads_of(kind_of(job))
+    paths = {group.path for row in rows for group in find_groups(table, row, job)}
+    # A TrainJob has no pod templates: they are in the JobSet that its controller creates.
+    assert bool(paths) is (job["kind"] != "TrainJob")
     for path in paths:
-        for part in (("metadata", "labels", keys.JOB), ("spec", "affinity"), ("spec", "nodeSelector")):
-            assert get(result, (*path, *part)) == get(wanted, (*path, *part)) != get(made, (*path, *part))
+        for field in (("metadata", "labels", keys.JOB), ("spec", "affinity"), ("spec", "nodeSelector")):
+            full_path = (*path, *field)
+            assert get(stored, full_path) == get(expected, full_path) != get(job, full_path)
 
 
-def used(pods: list[Object], servers: dict[str, str]) -> set[str]:
-    """Returns the UltraServers that these Pods are on."""
+def servers_of(pods: list[Object], servers: dict[str, str]) -> set[str]:
+    """Returns the UltraServers on which Pods run."""
     return {servers[pod["spec"]["nodeName"]] for pod in pods}
 
 
-def are_in_blocks(
+def assert_in_blocks(
     pods: list[Object], servers: dict[str, str], number: Callable[[Object], int], group: str = ""
 ) -> None:
-    """Checks that every four Pods by number are a block by label, on an UltraServer of their own."""
+    """Asserts that each four Pods in the order of numbers are a block with its own label and UltraServer."""
     assert sorted(map(number, pods)) == list(range(len(pods)))
     blocks: dict[str, list[Object]] = {}
     for pod in pods:
         label = pod["metadata"]["labels"][keys.BLOCK]
         assert label == f"{group}{number(pod) // 4}"
         blocks.setdefault(label, []).append(pod)
-    on = [used(block, servers) for block in blocks.values()]
-    assert [len(each) for each in on] == [1] * (len(pods) // 4)
-    assert len(set.union(*on)) == len(on)
+    servers_by_block = [servers_of(block, servers) for block in blocks.values()]
+    assert [len(block_servers) for block_servers in servers_by_block] == [1] * (len(pods) // 4)
+    assert len(set.union(*servers_by_block)) == len(servers_by_block)
 
 
-def is_verified(namespace: Kubectl) -> None:
-    """Checks that the plugin, which reads the place, finds the job placed whole."""
+def wait_until_verified(namespace: Kubectl) -> None:
+    """Waits until the plugin finds the job placed whole; it reads the placement annotations of the Pods."""
     eventually(namespace, ["verify", "train"], lambda obj: obj["whole"])
 
 
-def label(pod: Object, key: str) -> int:
+def number_in_label(pod: Object, key: str) -> int:
     return int(pod["metadata"]["labels"][key])
 
 
 def test_a_job_is_on_one_ultraserver(namespace: Kubectl, servers: dict[str, str]) -> None:
     for name in ("first", "second"):
         namespace.create(job(4, name))
-    on = [used(wait_count(namespace, 4, "-l", f"job-name={name}"), servers) for name in ("first", "second")]
-    assert [len(each) for each in on] == [1, 1]
-    assert on[0] != on[1]
+    servers_by_job = [
+        servers_of(wait_count(namespace, 4, "-l", f"job-name={name}"), servers)
+        for name in ("first", "second")
+    ]
+    assert [len(job_servers) for job_servers in servers_by_job] == [1, 1]
+    assert servers_by_job[0] != servers_by_job[1]
 
 
-def test_a_job_that_another_job_made_or_that_needs_no_ultraserver_is_left_alone(namespace: Kubectl) -> None:
-    owned, version = job(1), "jobset.x-k8s.io/v1alpha2"
+def test_a_job_of_a_jobset_and_a_job_without_devices_are_not_changed(namespace: Kubectl) -> None:
+    owned_job, version = job(1), "jobset.x-k8s.io/v1alpha2"
     owner = {"apiVersion": version, "kind": "JobSet", "name": "x", "uid": "1", "controller": True}
-    owned["metadata"]["ownerReferences"] = [owner]
-    plain = job(1, template=template(restartPolicy="Never", containers=[{**CONTAINER, "resources": {}}]))
-    for made in (owned, plain):
-        spec = namespace.create(made, "--dry-run=server")["spec"]["template"]
-        assert keys.JOB not in spec["metadata"]["labels"]
-        assert "affinity" not in spec["spec"]
+    owned_job["metadata"]["ownerReferences"] = [owner]
+    job_without_devices = job(
+        1, template=template(restartPolicy="Never", containers=[{**CONTAINER, "resources": {}}])
+    )
+    for unplaced_job in (owned_job, job_without_devices):
+        pod_template = namespace.create(unplaced_job, "--dry-run=server")["spec"]["template"]
+        assert keys.JOB not in pod_template["metadata"]["labels"]
+        assert "affinity" not in pod_template["spec"]
 
 
-def test_a_job_of_another_controller_is_placed_by_its_parallelism(
+def test_a_job_of_another_controller_is_placed_by_its_number_of_pods(
     namespace: Kubectl,
 ) -> None:
-    """The registration sends it, and the guard computes the same number as the webhook."""
-    owned = job(8, completions=4)
+    """It has four completions, so webhook and guard compute four workers, although it permits eight Pods."""
+    owned_job = job(8, completions=4)
     owner = {
         "apiVersion": "keda.sh/v1alpha1",
         "kind": "ScaledJob",
@@ -101,108 +107,114 @@ def test_a_job_of_another_controller_is_placed_by_its_parallelism(
         "uid": "1",
         "controller": True,
     }
-    owned["metadata"]["ownerReferences"] = [owner]
-    spec = namespace.create(owned, "--dry-run=server")["spec"]["template"]
-    assert spec["metadata"]["annotations"][keys.PLACE].startswith("placer=affinity workers=4 size=4 ")
+    owned_job["metadata"]["ownerReferences"] = [owner]
+    pod_template = namespace.create(owned_job, "--dry-run=server")["spec"]["template"]
+    assert pod_template["metadata"]["annotations"][keys.PLACE].startswith("placer=affinity workers=4 size=4 ")
 
 
-def test_a_job_in_a_native_gang_passes_the_guard(namespace: Kubectl) -> None:
-    """The API server drops the field where the feature is off, so the webhook is asked about it before."""
+def test_the_guard_permits_a_job_with_gang_scheduling_of_kubernetes(namespace: Kubectl) -> None:
+    """If the feature is off, the API server removes the field only after it has called the webhook."""
     gang = job(4, template=template(restartPolicy="Never", schedulingGroup={"podGroupName": "mine"}))
-    spec = namespace.create(gang, "--dry-run=server", "--validate=false")["spec"]["template"]
-    assert spec["metadata"]["annotations"][keys.PLACE].startswith("placer=")
+    pod_template = namespace.create(gang, "--dry-run=server", "--validate=false")["spec"]["template"]
+    assert pod_template["metadata"]["annotations"][keys.PLACE].startswith("placer=")
 
 
 @pytest.mark.parametrize(
-    "claim",
+    "forgery",
     [
         {"metadata": {"annotations": {keys.PLACE: "placer=gate workers=24 size=4 unit=rack"}}},
         {"spec": {"schedulingGates": [{"name": keys.GATE}]}},
     ],
 )
-def test_a_job_without_ultraservers_loses_its_placement_annotation(claim: Object, namespace: Kubectl) -> None:
-    plain = template(restartPolicy="Never", containers=[{**CONTAINER, "resources": {}}])
-    claiming = job(1, template={**plain, **claim, "spec": plain["spec"] | claim.get("spec", {})})
-    spec = namespace.create(claiming, "--dry-run=server")["spec"]["template"]
-    assert record.find_marks(spec) == {}
+def test_a_job_without_ultraservers_loses_its_placement_annotation(
+    forgery: Object, namespace: Kubectl
+) -> None:
+    without_devices = template(restartPolicy="Never", containers=[{**CONTAINER, "resources": {}}])
+    spec = without_devices["spec"] | forgery.get("spec", {})
+    forged_job = job(1, template={**without_devices, **forgery, "spec": spec})
+    pod_template = namespace.create(forged_job, "--dry-run=server")["spec"]["template"]
+    assert record.find_marks(pod_template) == {}
 
 
-def test_every_group_of_a_leaderworkerset_has_an_ultraserver(
+def test_each_group_of_a_leaderworkerset_has_its_own_ultraserver(
     namespace: Kubectl, servers: dict[str, str]
 ) -> None:
     create(namespace, leaderworkerset(2, 4))
     pods = wait_count(namespace, 8)
-    groups = [[pod for pod in pods if label(pod, f"{LWS}group-index") == group] for group in (0, 1)]
-    on = [used(group, servers) for group in groups]
-    assert [(len(group), len(each)) for group, each in zip(groups, on, strict=True)] == [(4, 1), (4, 1)]
-    assert on[0] != on[1]
+    groups = [[pod for pod in pods if number_in_label(pod, f"{LWS}group-index") == group] for group in (0, 1)]
+    servers_by_group = [servers_of(group, servers) for group in groups]
+    assert [len(group) for group in groups] == [4, 4]
+    assert [len(group_servers) for group_servers in servers_by_group] == [1, 1]
+    assert servers_by_group[0] != servers_by_group[1]
 
 
-def test_groups_of_two_ultraservers_are_in_blocks(namespace: Kubectl, servers: dict[str, str]) -> None:
+def test_groups_on_two_ultraservers_are_placed_in_blocks(namespace: Kubectl, servers: dict[str, str]) -> None:
     create(namespace, leaderworkerset(2, 8))
     pods = wait_count(namespace, 16)
     groups: dict[int, list[Object]] = {}
     for pod in pods:
-        groups.setdefault(label(pod, f"{LWS}group-index"), []).append(pod)
+        groups.setdefault(number_in_label(pod, f"{LWS}group-index"), []).append(pod)
     for number, members in groups.items():
-        are_in_blocks(members, servers, lambda pod: label(pod, f"{LWS}worker-index"), f"{number}-")
-    taken = [used(value, servers) for value in groups.values()]
-    assert len(set.union(*taken)) == sum(map(len, taken))
-    is_verified(namespace)
+        assert_in_blocks(
+            members, servers, lambda pod: number_in_label(pod, f"{LWS}worker-index"), f"{number}-"
+        )
+    servers_by_group = [servers_of(group, servers) for group in groups.values()]
+    assert len(set.union(*servers_by_group)) == sum(map(len, servers_by_group))
+    wait_until_verified(namespace)
 
 
 @pytest.mark.usefixtures("runtime")
-@pytest.mark.parametrize("made", [jobset(2, 2), pytorchjob(3), trainjob(4)], ids=kind_of)
+@pytest.mark.parametrize("job_of_four", [jobset(2, 2), pytorchjob(3), trainjob(4)], ids=kind_of)
 def test_all_pods_of_a_job_of_four_are_on_one_ultraserver(
-    made: Object, namespace: Kubectl, servers: dict[str, str]
+    job_of_four: Object, namespace: Kubectl, servers: dict[str, str]
 ) -> None:
-    create(namespace, made)
-    assert len(used(wait_count(namespace, 4), servers)) == 1
+    create(namespace, job_of_four)
+    assert len(servers_of(wait_count(namespace, 4), servers)) == 1
 
 
-def completion(pod: Object) -> int:
-    return label(pod, INDEX)
+def completion_index(pod: Object) -> int:
+    return number_in_label(pod, INDEX)
 
 
-def of_jobset(pod: Object) -> int:
-    """Returns by the Job in a JobSet of two Pods each, and in that."""
-    return label(pod, f"{JOBSET}job-index") * 2 + completion(pod)
+def number_in_jobset(pod: Object) -> int:
+    """Returns the number of a Pod in a JobSet whose Jobs have two Pods each."""
+    return number_in_label(pod, f"{JOBSET}job-index") * 2 + completion_index(pod)
 
 
-def worker(pod: Object) -> int:
-    return label(pod, f"{TRAINING}replica-index")
+def replica_index(pod: Object) -> int:
+    return number_in_label(pod, f"{TRAINING}replica-index")
 
 
-def behind_a_master(pod: Object) -> int:
-    """Returns the rank where the first is the master's."""
-    return worker(pod) + (pod["metadata"]["labels"][f"{TRAINING}replica-type"] == "worker")
+def rank_after_master(pod: Object) -> int:
+    """Returns the rank of a Pod in a PyTorchJob whose master has rank 0."""
+    return replica_index(pod) + (pod["metadata"]["labels"][f"{TRAINING}replica-type"] == "worker")
 
 
 @pytest.mark.usefixtures("runtime")
 @pytest.mark.parametrize(
-    ("made", "number"),
+    ("job_of_eight", "number"),
     [
-        (job(8, completionMode="Indexed"), completion),
-        (jobset(4, 2), of_jobset),
-        (pytorchjob(8, 0), worker),
-        (pytorchjob(7), behind_a_master),
-        (trainjob(8), completion),
+        (job(8, completionMode="Indexed"), completion_index),
+        (jobset(4, 2), number_in_jobset),
+        (pytorchjob(8, 0), replica_index),
+        (pytorchjob(7), rank_after_master),
+        (trainjob(8), completion_index),
     ],
     ids=["Job", "JobSet", "PyTorchJob", "PyTorchJob with a master", "TrainJob"],
 )
-def test_the_pods_of_a_job_of_eight_are_in_blocks(
-    made: Object, number: Callable[[Object], int], namespace: Kubectl, servers: dict[str, str]
+def test_the_pods_of_a_job_of_eight_are_placed_in_blocks(
+    job_of_eight: Object, number: Callable[[Object], int], namespace: Kubectl, servers: dict[str, str]
 ) -> None:
-    create(namespace, made)
-    are_in_blocks(wait_count(namespace, 8), servers, number)
-    is_verified(namespace)
+    create(namespace, job_of_eight)
+    assert_in_blocks(wait_count(namespace, 8), servers, number)
+    wait_until_verified(namespace)
 
 
-def test_the_examples_of_kinds_are_changed(namespace: Kubectl) -> None:
+def test_the_webhook_changes_the_examples_of_each_kind(namespace: Kubectl) -> None:
     assert_changed(namespace, "job", "jobset", "leaderworkerset", "pytorchjob", "mpijob-v1")
 
 
-def test_the_kind_of_the_guide_has_its_pods_on_one_ultraserver(
+def test_the_pods_of_the_kind_in_the_guide_are_on_one_ultraserver(
     plane: ControlPlane, servers: dict[str, str]
 ) -> None:
     yamls = [block for block in blocks_of("docs/kinds.md") if block.language == "yaml"]
@@ -223,9 +235,9 @@ def test_the_kind_of_the_guide_has_its_pods_on_one_ultraserver(
     with second_webhook(plane, "guide", texts["statefulset.yaml"], registered, server) as inside:
         inside.create(server)
         try:
-            on = wait_bound(inside, [f"server-{index}" for index in range(4)])
-            assert len(set(on.values())) == 4
-            assert len({servers[node] for node in on.values()}) == 1
+            node_of = wait_bound(inside, [f"server-{index}" for index in range(4)])
+            assert len(set(node_of.values())) == 4
+            assert len({servers[node] for node in node_of.values()}) == 1
         finally:
-            # Before its Pods, or it would make them again.
+            # The StatefulSet is deleted before its Pods, because its controller would create them again.
             inside.delete("statefulsets")

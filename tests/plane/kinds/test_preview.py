@@ -1,4 +1,4 @@
-"""The Pods of a preview are those of the real operators, in all that the webhook adds to them."""
+"""Tests that a preview shows the fields that the webhook adds to the Pods of the real operators."""
 
 from collections.abc import Callable, Iterator
 
@@ -7,10 +7,10 @@ import pytest
 from testbed.plane.controlplane import ControlPlane
 from testbed.plane.kubectl import Kubectl, Object
 from tests.plane.kinds.jobs import job, jobset, leaderworkerset, mpijob_v1, pytorchjob, trainjob
-from tests.plane.previewed import SIZES, are_as_previewed, blocks, pods_of
+from tests.plane.previewed import SIZES, assert_as_previewed, blocks, pods_of
 from webhook.preview.hints import SCALARS
 
-MADE: dict[str, Callable[[int], Object]] = {
+JOBS: dict[str, Callable[[int], Object]] = {
     "Job": lambda size: job(size, completionMode="Indexed"),
     "Job without numbers": job,
     "JobSet": lambda size: jobset(max(1, size // 2), min(2, size)),
@@ -30,37 +30,41 @@ DEFINITIONS = (
 
 
 def fields_of(schema: Object) -> Iterator[tuple[str, str]]:
-    """Yields name and type of every field outside of pod templates."""
+    """Yields the name and the type of each field outside of pod templates."""
     for name, inner in schema.get("properties", {}).items():
         yield name, inner.get("type", "")
-    inside = [*schema.get("properties", {}).values(), schema.get("items"), schema.get("additionalProperties")]
-    for inner in inside:
+    subschemas = [
+        *schema.get("properties", {}).values(),
+        schema.get("items"),
+        schema.get("additionalProperties"),
+    ]
+    for inner in subschemas:
         if isinstance(inner, dict) and "containers" not in inner.get("properties", {}):
             yield from fields_of(inner)
 
 
 @pytest.mark.parametrize("name", DEFINITIONS)
-def test_fields_have_the_types_of_the_real_definitions(name: str, plane: ControlPlane) -> None:
-    """Protects people from a false warning that the API server refuses a field."""
+def test_the_known_field_types_are_the_types_of_the_real_definitions(name: str, plane: ControlPlane) -> None:
+    """Protects users from a wrong warning that the API server refuses a field."""
     (version,) = plane.kubectl.get_json("crd", name)["spec"]["versions"]
     fields = set(fields_of(version["schema"]["openAPIV3Schema"]["properties"]["spec"]))
-    known = {(field, SCALARS[field]["type"]) for field, _ in fields if field in SCALARS}
-    assert known
-    assert known == {(field, of) for field, of in fields if field in SCALARS}
+    typed_fields = {(field, SCALARS[field]["type"]) for field, _ in fields if field in SCALARS}
+    assert typed_fields
+    assert typed_fields == {(field, type_name) for field, type_name in fields if field in SCALARS}
 
 
 @pytest.mark.usefixtures("runtime")
-@pytest.mark.parametrize("kind", MADE)
-def test_the_pods_of_a_preview_get_what_those_of_the_operator_get(kind: str, namespace: Kubectl) -> None:
-    jobs = {f"of-{size}": MADE[kind](size) for size in SIZES}
-    for name, made in jobs.items():
-        made["metadata"]["name"] = name
-        namespace.create(made)
-    for (name, made), size in zip(jobs.items(), SIZES, strict=True):
+@pytest.mark.parametrize("kind", JOBS)
+def test_previewed_pods_get_the_same_changes_as_pods_of_the_operator(kind: str, namespace: Kubectl) -> None:
+    jobs = {f"of-{size}": JOBS[kind](size) for size in SIZES}
+    for name, document in jobs.items():
+        document["metadata"]["name"] = name
+        namespace.create(document)
+    for (name, document), size in zip(jobs.items(), SIZES, strict=True):
         pods = pods_of(namespace, name, size + (kind == "MPIJob v1"))
-        # A TrainJob's templates are those of the JobSet that Kubeflow Trainer makes of it.
-        shown = namespace.get_json("jobset", name) if kind == "TrainJob" else made
-        are_as_previewed(namespace, shown, pods)
+        # The pod templates of a TrainJob are in the JobSet that Kubeflow Trainer creates for it.
+        previewed_job = namespace.get_json("jobset", name) if kind == "TrainJob" else document
+        assert_as_previewed(namespace, previewed_job, pods)
         group = "0-" * (kind == "LeaderWorkerSet")
-        several = size == 8 and "without" not in kind
-        assert blocks(pods) == ({f"{group}0", f"{group}1"} if several else set())
+        has_two_blocks = size == 8 and "without" not in kind
+        assert blocks(pods) == ({f"{group}0", f"{group}1"} if has_two_blocks else set())

@@ -1,4 +1,4 @@
-"""Whole-job admission of other kinds of job, by the kind's real controller."""
+"""Tests of whole-job admission for other kinds of job, with their real controllers."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ JOBS: dict[str, tuple[Object, int]] = {
     "JobSet": (jobset(2, 4), 8),
     "TrainJob": (trainjob(8), 8),
 }
-"""By kind: the job, and how many of its Pods take nodes."""
+"""The job of each kind, and the number of its workers."""
 
 
-@pytest.mark.parametrize(("made", "workers"), JOBS.values(), ids=JOBS.keys())
-def test_a_job_waits_until_all_of_it_has_a_place_and_is_opened_whole(
-    made: Object, workers: int, whole_namespace: Kubectl, servers: dict[str, str], runtime: None
+@pytest.mark.parametrize(("document", "workers"), JOBS.values(), ids=JOBS.keys())
+def test_a_job_is_admitted_whole_when_units_for_all_its_workers_are_free(
+    document: Object, workers: int, whole_namespace: Kubectl, servers: dict[str, str], runtime: None
 ) -> None:
     assert runtime is None
-    whole_namespace.create(made)
-    # The launcher of an MPIJob asks for ephemeral storage, which no node here has: it waits for that only.
+    whole_namespace.create(document)
+    # The launcher of an MPIJob requests ephemeral storage, which no node has, so it is never bound.
     pods = wait_count(whole_namespace, workers)
     whole_namespace.wait_for(
         lambda obj: not any("schedulingGates" in pod["spec"] for pod in obj["items"]), "pods"
@@ -45,35 +45,37 @@ def test_a_job_waits_until_all_of_it_has_a_place_and_is_opened_whole(
     units: dict[tuple[str, int], set[str]] = {}
     for pod in pods:
         metadata = pod["metadata"]
-        if (result := place.read(metadata)) is None:
+        if (placement := place.read(metadata)) is None:
             continue
-        number = result.number(pod)
+        number = placement.number(pod)
         assert number is not None
-        assert keys.OPENED in metadata["annotations"], "it is not pinned"
+        assert keys.OPENED in metadata["annotations"], "the Pod is not pinned"
         assert keys.BLOCK not in metadata["labels"]
-        block = (place.job_id(metadata, result.group), number // result.size)
+        block = (place.job_id(metadata, placement.group), number // placement.size)
         units.setdefault(block, set()).add(servers[pod["spec"]["nodeName"]])
-    assert [len(on) for on in units.values()] == [1] * (workers // 4)
+    assert [len(block_units) for block_units in units.values()] == [1] * (workers // 4)
     assert len(set.union(*units.values())) == len(units)
     eventually(whole_namespace, ["verify", "train"], lambda obj: obj["whole"])
 
 
 @pytest.mark.limit(40, "the Job's controller waits ten seconds before it replaces a Pod that failed")
-def test_a_pod_of_a_job_that_failed_comes_back_when_others_have_succeeded(whole_namespace: Kubectl) -> None:
-    """The Job's controller replaces it, and its gate is taken off although not all pods are there."""
+def test_a_failed_pod_is_replaced_and_admitted_when_other_pods_have_succeeded(
+    whole_namespace: Kubectl,
+) -> None:
+    """The Job controller replaces the Pod, and the gate is removed although other Pods have ended."""
     whole_namespace.create(job(4, completionMode="Indexed"))
-    first, _, *others = wait_count(whole_namespace, 4)  # one goes on
-    for pod in others:
-        ends(whole_namespace, pod, "Succeeded")
-    ends(whole_namespace, first, "Failed")
-    index = f"{INDEX}={first['metadata']['annotations'][INDEX]}"
-    (again,) = wait_count(whole_namespace, 1, "-l", index, "--field-selector", "status.phase=Pending")
-    assert again["metadata"]["uid"] != first["metadata"]["uid"]
-    assert keys.OPENED in again["metadata"]["annotations"], "it is not pinned"
+    failed, _, *succeeded = wait_count(whole_namespace, 4)  # the second Pod keeps running
+    for pod in succeeded:
+        set_phase(whole_namespace, pod, "Succeeded")
+    set_phase(whole_namespace, failed, "Failed")
+    index = f"{INDEX}={failed['metadata']['annotations'][INDEX]}"
+    (replacement,) = wait_count(whole_namespace, 1, "-l", index, "--field-selector", "status.phase=Pending")
+    assert replacement["metadata"]["uid"] != failed["metadata"]["uid"]
+    assert keys.OPENED in replacement["metadata"]["annotations"], "the Pod is not pinned"
 
 
-def ends(inside: Kubectl, pod: Object, phase: str) -> None:
-    """Says what a kubelet would, of which there is none here."""
+def set_phase(inside: Kubectl, pod: Object, phase: str) -> None:
+    """Writes the phase of a Pod, because no kubelet runs."""
     inside.run(
         "patch",
         "pod",
@@ -87,14 +89,14 @@ def ends(inside: Kubectl, pod: Object, phase: str) -> None:
 
 CHOICES = ("move", "restart")
 KEPT = {"LeaderWorkerSet": (4, 4), "LeaderWorkerSet of groups of two UltraServers": (0, 0)}
-"""How many Pods stay after a move and a restart, if not four and none: a group is recreated as a whole."""
+"""The numbers of Pods that stay after a move and a restart, if not 4 and 0. Groups restart as a whole."""
 
 
-def leaving(kind: str, choice: str) -> Object:
-    """Returns a job that leaves failed nodes, and is named after how."""
-    made = copy.deepcopy(JOBS[kind][0])
-    spec, chosen = made["spec"], {keys.ON_NODE_FAILURE: choice}
-    made["metadata"] = {"name": choice, "annotations": chosen}
+def job_with_choice(kind: str, choice: str) -> Object:
+    """Returns a job that moves or restarts if a node fails. Its name is the choice."""
+    document = copy.deepcopy(JOBS[kind][0])
+    spec, annotations = document["spec"], {keys.ON_NODE_FAILURE: choice}
+    document["metadata"] = {"name": choice, "annotations": annotations}
     if kind == "Job":
         spec["backoffLimitPerIndex"] = 3
     elif kind == "JobSet":
@@ -102,8 +104,8 @@ def leaving(kind: str, choice: str) -> Object:
     elif kind == "MPIJob v1":
         spec["mpiReplicaSpecs"]["Worker"]["restartPolicy"] = "ExitCode"
     elif kind == "TrainJob":
-        spec["annotations"] = chosen
-    return made
+        spec["annotations"] = annotations
+    return document
 
 
 @pytest.mark.limit(120, "controllers wait ten seconds, and then twice as long, before they replace Pods")
@@ -111,20 +113,22 @@ def leaving(kind: str, choice: str) -> Object:
 def test_a_job_leaves_a_node_that_is_not_ready(
     kind: str, whole_namespace: Kubectl, plane: ControlPlane, runtime: None
 ) -> None:
-    """One job moves and another restarts, as docs/placement.md says of the kind."""
+    """One job moves and another job restarts, as docs/placement.md describes for the kind."""
     assert runtime is None
     workers = 2 * JOBS[kind][1]
     for choice in CHOICES:
-        whole_namespace.create(leaving(kind, choice))
+        whole_namespace.create(job_with_choice(kind, choice))
     pods = wait_count(whole_namespace, workers)
-    kubelets(whole_namespace, set())
-    # By name, the first Pod of each job: of a group, its leader.
-    first = [next(pod for pod in pods if pod["metadata"]["name"].startswith(choice)) for choice in CHOICES]
-    dead = {pod["spec"]["nodeName"] for pod in first}
+    act_as_kubelets(whole_namespace, set())
+    # The first Pod of each job in the order of names. In a group, this is the leader.
+    first_pods = [
+        next(pod for pod in pods if pod["metadata"]["name"].startswith(choice)) for choice in CHOICES
+    ]
+    dead = {pod["spec"]["nodeName"] for pod in first_pods}
     with contextlib.ExitStack() as undo:
         for node in dead:
             undo.enter_context(not_ready(plane.kubectl, node))
-        until(lambda: whole_again(whole_namespace, workers, dead), f"{workers} Pods without {dead}", 100)
+        until(lambda: is_whole(whole_namespace, workers, dead), f"{workers} Pods without {dead}", 100)
     # An ended Pod may be listed until its Job has counted it.
     after = unended(whole_namespace.get_json("pods")["items"])
     kept = tuple(len(uids(pods, choice) & uids(after, choice)) for choice in CHOICES)
@@ -141,32 +145,32 @@ def uids(pods: list[Object], job: str) -> set[str]:
     return {pod["metadata"]["uid"] for pod in pods if pod["metadata"]["name"].startswith(job)}
 
 
-def kubelets(inside: Kubectl, dead: set[str]) -> list[Object]:
-    """Does what the kubelets of all nodes but some do with the Pods of a namespace, and returns these."""
+def act_as_kubelets(inside: Kubectl, dead: set[str]) -> list[Object]:
+    """Starts and ends the Pods of a namespace as kubelets do, except on dead nodes; returns the Pods."""
     pods = list(inside.get_json("pods")["items"])
     for pod in pods:
         ending, name = "deletionTimestamp" in pod["metadata"], pod["metadata"]["name"]
         if not (node := pod["spec"].get("nodeName")) or node in dead:
             continue
-        with contextlib.suppress(KubectlError):  # it is gone
+        with contextlib.suppress(KubectlError):  # the Pod does not exist any more
             if ending or pod["status"]["phase"] == "Pending":
-                ends(inside, pod, "Failed" if ending else "Running")
+                set_phase(inside, pod, "Failed" if ending else "Running")
             if ending:
                 inside.run("delete", "pod", name, "--grace-period=0", "--force", "--wait=false")
     return pods
 
 
-def whole_again(inside: Kubectl, workers: int, dead: set[str]) -> bool:
-    """Returns whether all Pods have nodes, none of them a dead one."""
-    pods = unended(kubelets(inside, dead))
-    on = [node for pod in pods if (node := pod["spec"].get("nodeName"))]
+def is_whole(inside: Kubectl, workers: int, dead: set[str]) -> bool:
+    """Returns whether all workers are bound to nodes with kubelets, and no Pod is being deleted."""
+    pods = unended(act_as_kubelets(inside, dead))
+    used_nodes = [node for pod in pods if (node := pod["spec"].get("nodeName"))]
     ending = any("deletionTimestamp" in pod["metadata"] for pod in pods)
-    return not ending and dead.isdisjoint(on) and len(on) == workers
+    return not ending and dead.isdisjoint(used_nodes) and len(used_nodes) == workers
 
 
 @contextlib.contextmanager
 def not_ready(admin: Kubectl, node: str) -> Iterator[None]:
-    """Says of a node what the node lifecycle controller would."""
+    """Sets a node to not Ready, as the node lifecycle controller does, and undoes this at the end."""
 
     def report(status: str) -> None:
         condition = {"status": {"conditions": [{"type": "Ready", "status": status}]}}

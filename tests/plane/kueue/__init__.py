@@ -1,1 +1,1 @@
-"""Jobs that name a queue, on a control plane with the real Kueue."""
+"""Tests of jobs that name a queue, on a control plane with the real Kueue."""

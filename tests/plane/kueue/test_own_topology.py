@@ -1,4 +1,4 @@
-"""Jobs whose authors ask Kueue for a topology of their own, next to the blocks that the webhook adds."""
+"""Tests of jobs whose authors request a topology from Kueue, in addition to the webhook's blocks."""
 
 import copy
 from collections.abc import Callable, Iterator
@@ -15,47 +15,47 @@ from testbed.mpijob import mpijob
 from testbed.plane import kueue as program
 from testbed.plane import nodes
 from testbed.plane.jobs import template
-from tests.plane.kueue.jobs import healthy, wait_said, wait_whole
+from tests.plane.kueue.jobs import healthy_servers, wait_for_message, wait_until_whole
 from tests.rules.tables import EXTENDS
 
 LAYER: Final = "topology.k8s.aws/network-node-layer-3"
-ASKS: Final = "kueue.x-k8s.io/podset-"
+PREFIX: Final = "kueue.x-k8s.io/podset-"
 
-pytestmark = pytest.mark.limit(90, "Kueue comes back to what it could not admit when its own backoff is over")
+pytestmark = pytest.mark.limit(90, "Kueue tries again to admit a job only after its own backoff")
 
 
 @pytest.fixture(scope="module")
-def layered(whole_stage: Stage) -> str:
-    """A queue whose Topology has a network layer of three UltraServers above an UltraServer."""
-    servers = sorted(healthy(whole_stage))
-    for name, label in whole_stage.labels.items():
+def queue_with_layers(package_stage: Stage) -> str:
+    """The name of a queue whose Topology has a network layer above UltraServers, three in each layer."""
+    servers = sorted(healthy_servers(package_stage))
+    for name, label in package_stage.labels.items():
         if (server := label.get(nodes.SERVER_ID_4)) in servers:
             value = f"layer-{servers.index(server) // 3}"
             change = {"op": "add", "path": f"/metadata/labels/{LAYER.replace('/', '~1')}", "value": value}
-            whole_stage.api.patch(f"/api/v1/nodes/{name}", [change])
-    topology, flavor, anywhere, queue, local = yaml.safe_load_all(program.EXAMPLE.read_text(encoding="utf-8"))
+            package_stage.api.patch(f"/api/v1/nodes/{name}", [change])
+    topology, flavor, any_node, queue, local = yaml.safe_load_all(program.EXAMPLE.read_text(encoding="utf-8"))
     topology["spec"]["levels"].insert(0, {"nodeLabel": LAYER})
     flavor["spec"]["topologyName"] = topology["metadata"]["name"] = "layers"
     flavor["metadata"]["name"] = queue["metadata"]["name"] = local["spec"]["clusterQueue"] = "layers"
     queue["spec"]["resourceGroups"][0]["flavors"][1]["name"] = "layers"
     local["metadata"] = {"name": "layers", "namespace": TEAMS[0]}
-    assert anywhere["metadata"]["name"] == "any-node"
-    for part in (topology, flavor, queue, local):
-        whole_stage.plane.kubectl.create(part)
+    assert any_node["metadata"]["name"] == "any-node"
+    for document in (topology, flavor, queue, local):
+        package_stage.plane.kubectl.create(document)
     return "layers"
 
 
 @pytest.fixture
-def queued(stage: Stage, layered: str) -> Iterator[Stage]:
-    stage.queue = layered
+def stage_with_layers(stage: Stage, queue_with_layers: str) -> Iterator[Stage]:
+    stage.queue = queue_with_layers
     yield stage
     stage.queue = program.LOCAL_QUEUE
 
 
-def asking(workers: int, **asked: str) -> Object:
+def job_with_topology(workers: int, **requests: str) -> Object:
     document = copy.deepcopy(mpijob(workers))
-    own = {ASKS + key.replace("_", "-"): value for key, value in asked.items()}
-    template(document, "Worker").setdefault("metadata", {})["annotations"] = own
+    annotations = {PREFIX + key.replace("_", "-"): value for key, value in requests.items()}
+    template(document, "Worker").setdefault("metadata", {})["annotations"] = annotations
     return document
 
 
@@ -67,30 +67,34 @@ def asking(workers: int, **asked: str) -> Object:
         (4, {"unconstrained_topology": "true"}),
     ],
 )
-def test_kueue_takes_blocks_within_the_topology_of_the_author(
-    queued: Stage, workers: int, requests: dict[str, str]
+def test_kueue_accepts_blocks_within_the_topology_that_the_author_requests(
+    stage_with_layers: Stage, workers: int, requests: dict[str, str]
 ) -> None:
-    """Slices are allowed with each of these, and Kueue admits the job onto whole UltraServers."""
-    key, stored = queued.create(asking(workers, **requests))
-    assert {key.removeprefix(ASKS) for key in template(stored, "Worker")["metadata"]["annotations"]} >= {
+    """Kueue allows blocks with each of these annotations, and admits the job onto whole UltraServers."""
+    key, stored = stage_with_layers.create(job_with_topology(workers, **requests))
+    assert {key.removeprefix(PREFIX) for key in template(stored, "Worker")["metadata"]["annotations"]} >= {
         *(name.replace("_", "-") for name in requests),
         "slice-required-topology",
         "slice-size",
     }
-    wait_whole(queued, key)
+    wait_until_whole(stage_with_layers, key)
 
 
-@pytest.mark.parametrize("strict", ["preferred_topology", "required_topology"])
-def test_kueue_takes_no_blocks_above_the_topology_of_the_author(queued: Stage, strict: str) -> None:
-    """So the webhook adds none next to a node, or it would keep the job from ever starting."""
+@pytest.mark.parametrize("annotation", ["preferred_topology", "required_topology"])
+def test_kueue_refuses_blocks_above_the_topology_that_the_author_requests(
+    stage_with_layers: Stage, annotation: str
+) -> None:
+    """So the webhook adds no blocks to a job that requests single nodes: the job would never start."""
     slices = {"slice_required_topology": nodes.SERVER_ID_4, "slice_size": "4"}
-    key, _ = queued.create(asking(4, **{strict: "kubernetes.io/hostname"}, **slices))
-    wait_said(queued, key, "is above the podset topology kubernetes.io/hostname")
+    key, _ = stage_with_layers.create(
+        job_with_topology(4, **{annotation: "kubernetes.io/hostname"}, **slices)
+    )
+    wait_for_message(stage_with_layers, key, "is above the podset topology kubernetes.io/hostname")
 
 
 @pytest.fixture
-def installed(stage: Stage) -> Iterator[Callable[[str], list[tuple[str, str]]]]:
-    """What ``check`` says of levels, by a text at the end of an installation's rule table."""
+def check_levels(stage: Stage) -> Iterator[Callable[[str], list[tuple[str, str]]]]:
+    """A function that ends a rule table with a text, and returns the lines of ``check`` about levels."""
     admin = stage.plane.kubectl
     admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAME}})
     inside, name = admin.in_namespace(NAME), f"{NAME}-rules"
@@ -106,16 +110,16 @@ def installed(stage: Stage) -> Iterator[Callable[[str], list[tuple[str, str]]]]:
 
 
 def test_check_reports_a_level_that_no_topology_has(
-    layered: str, installed: Callable[[str], list[tuple[str, str]]]
+    queue_with_layers: str, check_levels: Callable[[str], list[tuple[str, str]]]
 ) -> None:
-    assert layered
-    has = (
+    assert queue_with_layers
+    texts = (
         f"the rule table uses Kueue's level {key}; a Topology has it"
         for key in (nodes.SERVER_ID_2, nodes.SERVER_ID_4)
     )
-    assert installed("") == [("pass", text) for text in has]
+    assert check_levels("") == [("pass", text) for text in texts]
     level = "topology.k8s.aws/ultraserver-id"
-    ((status, text),) = installed(f"values: {{kueueLevel: {level}}}\n")
+    ((status, text),) = check_levels(f"values: {{kueueLevel: {level}}}\n")
     assert status == "warn"
     assert text.startswith(
         f"the rule table uses Kueue's level {level}; no Topology has it, only kubernetes.io/hostname, "

@@ -1,4 +1,4 @@
-"""Updates of jobs that name a queue: Kueue's own come out as they went in, and people's lose nothing."""
+"""Tests of updates of jobs in a queue: Kueue's updates are not changed, and users' updates lose no terms."""
 
 import pytest
 
@@ -8,23 +8,23 @@ from testbed.experiment.stage import TEAMS, Stage
 from testbed.plane.jobs import template
 from testbed.plane.webhook import NAME
 from tests.plane.kueue.jobs import (
-    activate,
+    cordon_all_except,
+    event_reasons,
     job,
-    leave,
-    reasons,
-    wait_stopped,
-    wait_whole,
-    wait_workload,
-    without_kueues,
+    set_active,
+    wait_for_workload,
+    wait_until_stopped,
+    wait_until_whole,
+    without_kueues_fields,
     workload,
 )
 from tests.plane.ways import with_own_lists
 
-pytestmark = pytest.mark.limit(90, "Kueue comes back to what it could not admit when its own backoff is over")
+pytestmark = pytest.mark.limit(90, "Kueue tries again to admit a job only after its own backoff")
 
 
 def apply(stage: Stage, document: Object) -> tuple[Key, Object]:
-    """Returns the job of a file as kubectl applies it, and as it is stored."""
+    """Applies a job in the queue with kubectl. Returns its key and the stored object."""
     key = (TEAMS[0], document["metadata"]["name"])
     labels = {"kueue.x-k8s.io/queue-name": stage.queue}
     document = {**document, "metadata": {**document["metadata"], "labels": labels}}
@@ -33,14 +33,14 @@ def apply(stage: Stage, document: Object) -> tuple[Key, Object]:
     return key, stored
 
 
-def said_of(stage: Stage, key: Key) -> list[str]:
-    """Returns what the webhook's log says of a job, in order."""
+def log_lines(stage: Stage, key: Key) -> list[str]:
+    """Returns the lines about a job in the webhook's log, in order."""
     log = (stage.plane.programs.logs / f"{NAME}.log").read_text(encoding="utf-8")
     return [line for line in log.splitlines() if f"MPIJob {key[0]}/{key[1]}: " in line]
 
 
-def own_lists(name: str, workers: int = 4) -> Object:
-    """Returns a job with its own lists, and with what Kueue's webhook writes into containers at creation."""
+def job_with_own_lists(name: str, workers: int = 4) -> Object:
+    """Returns a job with its own lists, and with the fields that Kueue's webhook writes into containers."""
     result = with_own_lists()
     result["metadata"]["name"] = name
     result["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"] = workers
@@ -51,55 +51,57 @@ def own_lists(name: str, workers: int = 4) -> Object:
     return result
 
 
-def test_kueues_own_updates_are_seen_and_come_out_as_they_went_in(stage: Stage) -> None:
-    key, stored = apply(stage, own_lists("own"))
-    wait_whole(stage, key)
-    first = workload(stage, key)["metadata"]["uid"]
+def test_the_webhook_receives_kueues_updates_and_does_not_change_them(stage: Stage) -> None:
+    key, stored = apply(stage, job_with_own_lists("own"))
+    wait_until_whole(stage, key)
+    workload_uid = workload(stage, key)["metadata"]["uid"]
     running = job(stage, key)
     for role in ("Launcher", "Worker"):
-        assert without_kueues(template(running, role), template(stored, role)) == template(stored, role)
+        assert without_kueues_fields(template(running, role), template(stored, role)) == template(
+            stored, role
+        )
     assert "schedulingGates" in template(running, "Worker")["spec"]
-    activate(stage, key, active=False)
-    wait_stopped(stage, key)
+    set_active(stage, key, active=False)
+    wait_until_stopped(stage, key)
     assert job(stage, key)["spec"] == stored["spec"]
-    activate(stage, key, active=True)
-    wait_whole(stage, key)
-    assert workload(stage, key)["metadata"]["uid"] == first
-    # Kueue would say so if it found the job to be another than it let in.
-    assert not {"DeletedWorkload", "UpdatedWorkload"} & set(reasons(stage, key))
-    assert reasons(stage, key).count("Stopped") == 1
-    updates = [line for line in said_of(stage, key) if "update" in line]
-    # The two starts; when it is stopped, it has pods. The API server asks again where it has to begin a patch
-    # again, as another user wrote in between.
+    set_active(stage, key, active=True)
+    wait_until_whole(stage, key)
+    assert workload(stage, key)["metadata"]["uid"] == workload_uid
+    # Kueue writes these Events if the job differs from the job that it admitted.
+    assert not {"DeletedWorkload", "UpdatedWorkload"} & set(event_reasons(stage, key))
+    assert event_reasons(stage, key).count("Stopped") == 1
+    updates = [line for line in log_lines(stage, key) if "update" in line]
+    # The log has the two starts. The API server does not send the stop, because the job has pods. If another
+    # client writes in between, the API server repeats a patch and calls the webhook again.
     assert len(updates) >= 2, updates
     assert all("the update removes no addition" in line for line in updates)
 
 
-def test_a_waiting_job_that_is_applied_again_keeps_its_terms_and_its_turn(stage: Stage) -> None:
-    leave(stage, 0)
-    key, stored = apply(stage, own_lists("again"))
-    first = wait_workload(stage, key)["metadata"]["uid"]
-    _, again = apply(stage, own_lists("again"))
+def test_a_waiting_job_that_is_applied_again_keeps_its_terms_and_its_workload(stage: Stage) -> None:
+    cordon_all_except(stage, 0)
+    key, stored = apply(stage, job_with_own_lists("again"))
+    workload_uid = wait_for_workload(stage, key)["metadata"]["uid"]
+    _, again = apply(stage, job_with_own_lists("again"))
     assert again["spec"] == stored["spec"]
-    assert any("put back what the update removed" in line for line in said_of(stage, key))
+    assert any("put back what the update removed" in line for line in log_lines(stage, key))
     for name in list(stage.sick):
         stage.cordon(name, cordoned=False)
-    wait_whole(stage, key)
-    assert workload(stage, key)["metadata"]["uid"] == first
-    assert not {"DeletedWorkload", "UpdatedWorkload"} & set(reasons(stage, key))
+    wait_until_whole(stage, key)
+    assert workload(stage, key)["metadata"]["uid"] == workload_uid
+    assert not {"DeletedWorkload", "UpdatedWorkload"} & set(event_reasons(stage, key))
 
 
-def test_a_waiting_job_of_a_new_size_asks_kueue_for_that_and_is_placed_whole(stage: Stage) -> None:
-    leave(stage, 0)
-    key, _ = apply(stage, own_lists("resized"))
-    wait_workload(stage, key)
+def test_a_waiting_job_that_is_resized_requests_its_new_size_and_is_placed_whole(stage: Stage) -> None:
+    cordon_all_except(stage, 0)
+    key, _ = apply(stage, job_with_own_lists("resized"))
+    wait_for_workload(stage, key)
     inside = stage.plane.kubectl.in_namespace(key[0])
     inside.wait_for(lambda _: True, "job", f"{key[1]}-launcher")
-    _, resized = apply(stage, own_lists("resized", 8))
-    marks = template(resized, "Worker")["metadata"]["annotations"]
-    assert marks["kueue.x-k8s.io/podset-slice-size"] == "4"
-    assert "kueue.x-k8s.io/podset-required-topology" not in marks
+    _, resized = apply(stage, job_with_own_lists("resized", 8))
+    annotations = template(resized, "Worker")["metadata"]["annotations"]
+    assert annotations["kueue.x-k8s.io/podset-slice-size"] == "4"
+    assert "kueue.x-k8s.io/podset-required-topology" not in annotations
     inside.run("delete", "job", f"{key[1]}-launcher")
     for name in list(stage.sick):
         stage.cordon(name, cordoned=False)
-    wait_whole(stage, key)
+    wait_until_whole(stage, key)

@@ -1,1 +1,1 @@
-"""The chart as Helm renders it, without a cluster, and as it installs it."""
+"""Tests of the chart, as Helm renders it and as Helm installs it."""

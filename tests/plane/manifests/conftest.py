@@ -1,4 +1,4 @@
-"""What Helm makes of the chart and values."""
+"""Fixtures: the objects that Helm renders from the chart, and a control plane."""
 
 import json
 import subprocess
@@ -15,34 +15,34 @@ from testbed.plane.controlplane import ControlPlane
 from tests.docs.blocks import REPOSITORY
 
 Object = dict[str, Any]
-Build = tuple[Object, ...]
+Rendered = tuple[Object, ...]
 
 
 @pytest.fixture(scope="session")
-def built(helm: None) -> Callable[..., Build]:
-    """Renders the chart with values; each set of them once."""
+def render(helm: None) -> Callable[..., Rendered]:
+    """A function that renders the chart with values, once for each set of values."""
     assert helm is None
 
     @cache
-    def build_one(values: str) -> Build:
+    def render_once(values: str) -> Rendered:
         return tuple(chart.objects({"createNamespace": True} | json.loads(values)))
 
-    return lambda **values: build_one(json.dumps(values, sort_keys=True))
+    return lambda **values: render_once(json.dumps(values, sort_keys=True))
 
 
 @pytest.fixture(scope="package")
 def control_plane(
     tools: Path, helm: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ControlPlane]:
-    """A control plane without nodes; every test leaves it with nothing of ours."""
+    """A control plane without nodes. Every test deletes the chart's objects at its end."""
     assert helm is None
     with ControlPlane(tmp_path_factory.mktemp("chart"), tools) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a certificate of one's own."""
+def own_certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a certificate, its key and its CA certificate, as a user may provide them."""
     folder = tmp_path_factory.mktemp("own")
     command = [sys.executable, "-m", "certs", "dev", "--dir", str(folder)]
     subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True)
@@ -50,6 +50,6 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def base(built: Callable[..., Build]) -> Build:
-    """The default."""
-    return built()
+def defaults(render: Callable[..., Rendered]) -> Rendered:
+    """The objects of the chart with the default values."""
+    return render()

@@ -1,4 +1,4 @@
-"""Each alert of the chart, evaluated by promtool: it fires for one history, and not for another."""
+"""Tests by promtool that each alert of the chart fires for some histories of metrics, and not for others."""
 
 import json
 import subprocess
@@ -8,28 +8,31 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.plane.manifests.conftest import Build
+from tests.plane.manifests.conftest import Rendered
 from tests.plane.manifests.objects import of_kind
 
 WEBHOOK, PLACEMENT, CERTS = "ultraserver_webhook", "ultraserver_placement", "ultraserver_certs"
 EXPIRY, UNTIL = f"{WEBHOOK}_certificate_expiry_timestamp_seconds", f"{WEBHOOK}_policy_until_timestamp_seconds"
 TABLE, BUCKET = f"{WEBHOOK}_table_info", f"{WEBHOOK}_review_seconds_bucket"
 REJECTED = "apiserver_admission_webhook_rejection_count"
-OPEN = "apiserver_admission_webhook_fail_open_count"
-OURS = 'name="mpijobs.ultraserver-webhook.io"'
-FIRED = f'{WEBHOOK}_rules_fired_total{{rule="whole-job-workers"}}'
-LAST, SUCCESS = f"{PLACEMENT}_last_decision_timestamp_seconds", f"{CERTS}_last_success_timestamp_seconds"
+FAILED_OPEN = "apiserver_admission_webhook_fail_open_count"
+OUR_WEBHOOK = 'name="mpijobs.ultraserver-webhook.io"'
+WHOLE_JOB_FIRED = f'{WEBHOOK}_rules_fired_total{{rule="whole-job-workers"}}'
+LAST_DECISION, LAST_SUCCESS = (
+    f"{PLACEMENT}_last_decision_timestamp_seconds",
+    f"{CERTS}_last_success_timestamp_seconds",
+)
 
 Series = dict[str, str]
 
 
 class Case(NamedTuple):
-    """Histories of series, one value a minute from the time 0, as promtool writes them.
+    """Histories of series for an alert, in promtool's notation: one value per minute from time 0.
 
     Attributes:
-        minutes: When the alert is looked at.
-        fires: Histories for which it fires.
-        quiet: Histories for which it does not.
+        minutes: The minute in which promtool evaluates the alert.
+        fires: The histories for which the alert fires.
+        quiet: The histories for which the alert does not fire.
     """
 
     minutes: int
@@ -37,29 +40,29 @@ class Case(NamedTuple):
     quiet: tuple[Series, ...]
 
 
-def above(name: str, value: float, minutes: int = 20, least: float = 0) -> Case:
-    """Returns the case of a gauge of two replicas of which one is above a value, or not above another."""
-    ok, bad = f"{least}x{minutes}", f"{value}x{minutes}"
+def gauge(name: str, firing: float, minutes: int = 20, quiet: float = 0) -> Case:
+    """Returns a case: the alert fires if one of two replicas has the value ``firing``, not ``quiet``."""
+    ok, bad = f"{quiet}x{minutes}", f"{firing}x{minutes}"
     pods = [f'{name}{{pod="{pod}"}}' for pod in "ab"]
     return Case(minutes, ({pods[0]: ok, pods[1]: bad},), (dict.fromkeys(pods, ok),))
 
 
-def rising(name: str) -> Case:
-    """Returns the case of a counter that rose just now, or that has its value from long ago."""
+def counter(name: str) -> Case:
+    """Returns the case of a counter: the alert fires if it rises, not if it is constant."""
     return Case(10, ({name: "3x5 4x5"},), ({name: "3x10"},))
 
 
 CASES = {
-    "WebhookCertificateEnds": above(EXPIRY, 600_000, least=900_000),
-    "WebhookTableStale": above(f"{WEBHOOK}_table_stale", 1),
-    "WebhookPolicyEnds": above(UNTIL, 600_000, least=900_000),
-    "WebhookPolicyEnded": above(f"{WEBHOOK}_policies_ended", 1),
+    "WebhookCertificateEnds": gauge(EXPIRY, 600_000, quiet=900_000),
+    "WebhookTableStale": gauge(f"{WEBHOOK}_table_stale", 1),
+    "WebhookPolicyEnds": gauge(UNTIL, 600_000, quiet=900_000),
+    "WebhookPolicyEnded": gauge(f"{WEBHOOK}_policies_ended", 1),
     "WebhookTablesDiffer": Case(
         20,
         ({f'{TABLE}{{revision="1",pod="a"}}': "1x20", f'{TABLE}{{revision="2",pod="b"}}': "1x20"},),
         ({f'{TABLE}{{revision="1",pod="a"}}': "1x20", f'{TABLE}{{revision="1",pod="b"}}': "1x20"},),
     ),
-    "WebhookFails": rising(f"{WEBHOOK}_failures_total"),
+    "WebhookFails": counter(f"{WEBHOOK}_failures_total"),
     "WebhookSlow": Case(
         25,
         (
@@ -81,37 +84,44 @@ CASES = {
     "WebhookNotReached": Case(
         10,
         (
-            {f'{REJECTED}{{{OURS},error_type="calling_webhook_error"}}': "0x5 1x5"},
-            {f"{OPEN}{{{OURS}}}": "0x5 1x5"},
+            {f'{REJECTED}{{{OUR_WEBHOOK},error_type="calling_webhook_error"}}': "0x5 1x5"},
+            {f"{FAILED_OPEN}{{{OUR_WEBHOOK}}}": "0x5 1x5"},
             # The API server has no series before the first failure.
-            {f'{REJECTED}{{{OURS},error_type="calling_webhook_error"}}': "_x5 1x5"},
-            {f"{OPEN}{{{OURS}}}": "_x5 1x5"},
-            {f'{OPEN}{{{OURS},pod="a"}}': "3x10", f'{OPEN}{{{OURS},pod="b"}}': "_x5 1x5"},
+            {f'{REJECTED}{{{OUR_WEBHOOK},error_type="calling_webhook_error"}}': "_x5 1x5"},
+            {f"{FAILED_OPEN}{{{OUR_WEBHOOK}}}": "_x5 1x5"},
+            {
+                f'{FAILED_OPEN}{{{OUR_WEBHOOK},pod="a"}}': "3x10",
+                f'{FAILED_OPEN}{{{OUR_WEBHOOK},pod="b"}}': "_x5 1x5",
+            },
         ),
         (
-            {f'{REJECTED}{{{OURS},error_type="no_error"}}': "0x5 1x5"},
-            {f'{OPEN}{{name="other.example.com"}}': "0x5 1x5"},
-            {f'{REJECTED}{{{OURS},error_type="no_error"}}': "_x5 1x5"},
-            {f"{OPEN}{{{OURS}}}": "3x20"},
+            {f'{REJECTED}{{{OUR_WEBHOOK},error_type="no_error"}}': "0x5 1x5"},
+            {f'{FAILED_OPEN}{{name="other.example.com"}}': "0x5 1x5"},
+            {f'{REJECTED}{{{OUR_WEBHOOK},error_type="no_error"}}': "_x5 1x5"},
+            {f"{FAILED_OPEN}{{{OUR_WEBHOOK}}}": "3x20"},
         ),
     ),
     "PlacementNobodyLeads": Case(
         10,
-        ({FIRED: "5x10", f"{PLACEMENT}_leader": "0x10"}, {FIRED: "5x10"}),
-        ({FIRED: "5x10", f"{PLACEMENT}_leader": "1x10"}, {f"{PLACEMENT}_leader": "0x10"}),
+        ({WHOLE_JOB_FIRED: "5x10", f"{PLACEMENT}_leader": "0x10"}, {WHOLE_JOB_FIRED: "5x10"}),
+        ({WHOLE_JOB_FIRED: "5x10", f"{PLACEMENT}_leader": "1x10"}, {f"{PLACEMENT}_leader": "0x10"}),
     ),
-    "PlacementStalled": Case(10, ({LAST: "0x10"}, {LAST: "0x2 _x8"}), ({LAST: "0+60x10"}, {})),
-    "PlacementGivesUp": rising(f"{PLACEMENT}_deletions_total"),
-    "PlacementJobWaits": above(f"{PLACEMENT}_oldest_wait_seconds", 90_000, least=80_000),
-    "CertificatesNotRenewed": Case(70, ({SUCCESS: "0x70"}, {}), ({SUCCESS: "0+60x70"},)),
+    "PlacementStalled": Case(
+        10, ({LAST_DECISION: "0x10"}, {LAST_DECISION: "0x2 _x8"}), ({LAST_DECISION: "0+60x10"}, {})
+    ),
+    "PlacementGivesUp": counter(f"{PLACEMENT}_deletions_total"),
+    "PlacementJobWaits": gauge(f"{PLACEMENT}_oldest_wait_seconds", 90_000, quiet=80_000),
+    "CertificatesNotRenewed": Case(70, ({LAST_SUCCESS: "0x70"}, {}), ({LAST_SUCCESS: "0+60x70"},)),
 }
-"""By the name of the alert, without its beginning."""
+"""The cases, by the name of the alert without ``Ultraserver``."""
 
 
 @pytest.mark.program("promtool")
 @pytest.mark.limit(15, "promtool evaluates hours of histories")
-def test_each_alert_fires_when_it_should_and_only_then(built: Callable[..., Build], tmp_path: Path) -> None:
-    (rule,) = of_kind(built(monitoring={"enabled": True}), "PrometheusRule")
+def test_each_alert_fires_only_for_the_right_histories(
+    render: Callable[..., Rendered], tmp_path: Path
+) -> None:
+    (rule,) = of_kind(render(monitoring={"enabled": True}), "PrometheusRule")
     alerts = {
         alert["alert"].removeprefix("Ultraserver"): alert
         for group in rule["spec"]["groups"]
@@ -120,7 +130,7 @@ def test_each_alert_fires_when_it_should_and_only_then(built: Callable[..., Buil
     assert alerts.keys() == CASES.keys()
     (tmp_path / "rules.json").write_text(json.dumps(rule["spec"]), encoding="utf-8")
     tests = [
-        checked(alerts[name], case.minutes, series, fires=fires)
+        promtool_test(alerts[name], case.minutes, series, fires=fires)
         for name, case in CASES.items()
         for fires, histories in ((True, case.fires), (False, case.quiet))
         for series in histories
@@ -128,12 +138,12 @@ def test_each_alert_fires_when_it_should_and_only_then(built: Callable[..., Buil
     document = {"rule_files": ["rules.json"], "evaluation_interval": "1m", "tests": tests}
     (tmp_path / "tests.json").write_text(json.dumps(document), encoding="utf-8")
     command = ["promtool", "test", "rules", "tests.json"]
-    done = subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    result = subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
-def checked(alert: dict[str, Any], minutes: int, series: Series, *, fires: bool) -> dict[str, Any]:
-    """Returns a test of promtool for one alert."""
+def promtool_test(alert: dict[str, Any], minutes: int, series: Series, *, fires: bool) -> dict[str, Any]:
+    """Returns promtool's test of an alert with one history."""
     expected = {"exp_labels": alert["labels"], "exp_annotations": alert["annotations"]}
     return {
         "name": f"{alert['alert']} {'fires' if fires else 'is quiet'}",

@@ -1,4 +1,4 @@
-"""The guard, as it is built; tests/plane/guard has what the API server makes of it."""
+"""Tests of the rendered guard. tests/plane/guard tests the guard on an API server."""
 
 import copy
 import json
@@ -11,8 +11,8 @@ import pytest
 from contract import keys
 from testbed.plane.controllers import CONTROLLERS
 from testbed.plane.kubectl import Object
-from tests.plane.manifests.conftest import Build
-from tests.plane.manifests.objects import of_kind, units_of_pods, webhooks
+from tests.plane.manifests.conftest import Rendered
+from tests.plane.manifests.objects import of_kind, units_in_pod_guard, webhooks
 from webhook.rules.load import load_default
 
 POLICY = "ValidatingAdmissionPolicy"
@@ -20,30 +20,30 @@ BINDING = "ValidatingAdmissionPolicyBinding"
 PLACEMENT = "ultraserver-placement-account"
 
 
-def of_guard(objects: Build) -> Build:
-    """Returns what of an installation is the guard."""
+def guard_objects(objects: Rendered) -> Rendered:
+    """Returns the objects of the guard."""
     key = "app.kubernetes.io/component"
     return tuple(item for item in objects if item["metadata"].get("labels", {}).get(key) == "guard")
 
 
-def refusal(policy: Object) -> str:
-    """Returns what a policy refuses."""
+def refusal_condition(policy: Object) -> str:
+    """Returns the condition that selects the requests that a policy refuses."""
     text: str = policy["matchConditions"][0]["expression"]
     return text
 
 
-def words(text: str) -> str:
-    """Returns a text whose lines may be broken elsewhere."""
+def on_one_line(text: str) -> str:
+    """Returns a text without line breaks and repeated spaces."""
     return " ".join(text.split())
 
 
 @pytest.fixture
-def guard(built: Callable[..., Build]) -> Build:
-    """The default's, and what the value ``kinds`` adds to it."""
-    return of_guard(built(kinds=["all"]))
+def guard(render: Callable[..., Rendered]) -> Rendered:
+    """The guard with the default values and ``kinds: [all]``."""
+    return guard_objects(render(kinds=["all"]))
 
 
-def test_every_policy_is_bound_and_refuses(guard: Build) -> None:
+def test_every_policy_is_bound_and_refuses(guard: Rendered) -> None:
     bound = {
         item["spec"]["policyName"]: item["spec"]["validationActions"] for item in of_kind(guard, BINDING)
     }
@@ -51,8 +51,8 @@ def test_every_policy_is_bound_and_refuses(guard: Build) -> None:
     assert len(bound) == 4
 
 
-def test_the_guard_has_the_units_of_the_packaged_table(guard: Build) -> None:
-    """The policy for jobs has them with their numbers of nodes."""
+def test_the_guard_has_the_units_of_the_packaged_table(guard: Rendered) -> None:
+    """The policy for jobs also has the number of nodes of each unit."""
     (jobs,) = (
         variable["expression"]
         for item in of_kind(guard, POLICY)
@@ -62,81 +62,94 @@ def test_the_guard_has_the_units_of_the_packaged_table(guard: Build) -> None:
     (family,) = load_default().enabled_families
     sizes = {label: int(nodes) for nodes, label in re.findall(r"'(\d+) unit=([^']+)'", jobs)}
     assert sizes == {keys.HOSTNAME: 1} | {unit.label: unit.nodes for unit in family.units}
-    assert units_of_pods(guard) == [set(sizes)] * 2  # in the condition, and in what is refused
+    assert units_in_pod_guard(guard) == [set(sizes)] * 2  # in the match condition, and in a variable
 
 
 @pytest.mark.parametrize("kinds", [[], ["all"]], ids=["default", "kinds"])
-def test_the_value_for_a_staged_rollout_differs_in_what_the_guard_does_only(
-    kinds: list[str], built: Callable[..., Build]
+def test_the_value_guard_warn_changes_only_the_actions_of_the_guard(
+    kinds: list[str], render: Callable[..., Rendered]
 ) -> None:
-    """But that what always refuses, and is in the guard's policy for Pods, has a policy of its own then."""
-    expected, warning = copy.deepcopy(built(kinds=kinds)), built(kinds=kinds, guard="warn")
-    for item in of_kind(of_guard(expected), BINDING):
+    """With one exception: the limits of the placement account still deny requests, in their own policy."""
+    expected, warning = copy.deepcopy(render(kinds=kinds)), render(kinds=kinds, guard="warn")
+    for item in of_kind(guard_objects(expected), BINDING):
         item["spec"]["validationActions"] = ["Warn", "Audit"]
 
-    def rest(objects: Build) -> list[Object]:
-        apart = (PLACEMENT, "ultraserver-webhook-guard-pods")
-        return [item for item in objects if item["kind"] != POLICY or item["metadata"]["name"] not in apart]
+    def other_objects(objects: Rendered) -> list[Object]:
+        changed = (PLACEMENT, "ultraserver-webhook-guard-pods")
+        return [item for item in objects if item["kind"] != POLICY or item["metadata"]["name"] not in changed]
 
-    own = [item for item in warning if (item["kind"], item["metadata"]["name"]) == (BINDING, PLACEMENT)]
-    assert [item["spec"]["validationActions"] for item in own] == [["Deny"]]
-    assert [item for item in rest(warning) if item not in own] == rest(expected)
+    own_binding = [
+        item for item in warning if (item["kind"], item["metadata"]["name"]) == (BINDING, PLACEMENT)
+    ]
+    assert [item["spec"]["validationActions"] for item in own_binding] == [["Deny"]]
+    assert [item for item in other_objects(warning) if item not in own_binding] == other_objects(expected)
     (enforced,), (warned,) = (
         [
-            each["spec"]
-            for each in of_kind(of_guard(one), POLICY)
-            if each["metadata"]["name"].endswith("-pods")
+            policy["spec"]
+            for policy in of_kind(guard_objects(objects), POLICY)
+            if policy["metadata"]["name"].endswith("-pods")
         ]
-        for one in (expected, warning)
+        for objects in (expected, warning)
     )
-    assert words(refusal(enforced)).endswith(words(refusal(warned)))
+    assert on_one_line(refusal_condition(enforced)).endswith(on_one_line(refusal_condition(warned)))
     assert enforced["variables"] == warned["variables"]
 
 
-def test_what_bounds_whole_job_admission_is_the_same_with_the_guard_and_without(
-    guard: Build, built: Callable[..., Build]
+def test_the_limits_of_the_placement_account_are_equal_with_and_without_the_guard(
+    guard: Rendered, render: Callable[..., Rendered]
 ) -> None:
-    """For each policy the API server converts a Pod once more."""
-    (alone,) = (
-        item["spec"] for item in of_kind(built(guard="off"), POLICY) if item["metadata"]["name"] == PLACEMENT
+    """The guard's policy for Pods includes the limits, because each policy costs a conversion of the Pod."""
+    (own_policy,) = (
+        item["spec"] for item in of_kind(render(guard="off"), POLICY) if item["metadata"]["name"] == PLACEMENT
     )
-    (pods,) = (item["spec"] for item in of_kind(guard, POLICY) if item["metadata"]["name"].endswith("-pods"))
+    (pod_policy,) = (
+        item["spec"] for item in of_kind(guard, POLICY) if item["metadata"]["name"].endswith("-pods")
+    )
     assert not [item for item in of_kind(guard, POLICY) if item["metadata"]["name"] == PLACEMENT]
 
-    (refused,), (validations,) = alone["matchConditions"], alone["validations"]
-    assert words(refusal(pods)).startswith(f"({words(refused['expression'])}) || ")
-    assert words(validations["messageExpression"]) in words(pods["validations"][0]["messageExpression"])
-    assert {"CREATE", "UPDATE", "DELETE"} == {*pods["matchConstraints"]["resourceRules"][0]["operations"]}
-    assert "namespaceSelector" not in pods["matchConstraints"]
+    (condition,), (validation,) = own_policy["matchConditions"], own_policy["validations"]
+    assert on_one_line(refusal_condition(pod_policy)).startswith(
+        f"({on_one_line(condition['expression'])}) || "
+    )
+    assert on_one_line(validation["messageExpression"]) in on_one_line(
+        pod_policy["validations"][0]["messageExpression"]
+    )
+    assert {"CREATE", "UPDATE", "DELETE"} == {
+        *pod_policy["matchConstraints"]["resourceRules"][0]["operations"]
+    }
+    assert "namespaceSelector" not in pod_policy["matchConstraints"]
 
 
-@pytest.mark.parametrize("off", ["off", False], ids=["as --set", "as YAML reads it"])
-def test_the_value_that_takes_it_out_takes_nothing_else(
-    off: object, base: Build, built: Callable[..., Build]
+@pytest.mark.parametrize("off", ["off", False], ids=["text", "false, as YAML reads off"])
+def test_the_value_guard_off_removes_only_the_guard(
+    off: object, defaults: Rendered, render: Callable[..., Rendered]
 ) -> None:
-    rest = [item for item in base if item not in of_guard(base)]
-    # What bounds whole-job admission has a policy of its own then.
-    own = {(kind, PLACEMENT) for kind in (POLICY, BINDING)}
+    rest = [item for item in defaults if item not in guard_objects(defaults)]
+    # Without the guard, the limits of the placement account are in their own policy.
+    own_policy = {(kind, PLACEMENT) for kind in (POLICY, BINDING)}
 
-    def named(objects: Build) -> list[tuple[str, str]]:
+    def identities(objects: Rendered) -> list[tuple[str, str]]:
         return [(item["kind"], item["metadata"]["name"]) for item in objects]
 
-    assert [item for item in built(guard=off) if (item["kind"], item["metadata"]["name"]) not in own] == rest
-    # What the value kinds has for it goes as well.
-    assert [one for one in named(built(kinds=["all"], guard=off)) if one not in own] == named(tuple(rest))
+    assert [
+        item for item in render(guard=off) if (item["kind"], item["metadata"]["name"]) not in own_policy
+    ] == rest
+    # The guard's objects for the value kinds are removed, too.
+    all_kinds = identities(render(kinds=["all"], guard=off))
+    assert [identity for identity in all_kinds if identity not in own_policy] == identities(tuple(rest))
 
 
-def test_it_fails_closed_and_depends_on_no_other_object(guard: Build) -> None:
+def test_the_guard_fails_closed_and_has_no_parameters(guard: Rendered) -> None:
     for item in of_kind(guard, POLICY):
         assert item["spec"]["failurePolicy"] == "Fail"
         assert "paramKind" not in item["spec"]
     assert not [item for item in of_kind(guard, BINDING) if "paramRef" in item["spec"]]
 
 
-def test_the_same_namespaces_are_left_out_as_by_the_webhook_but_not_those_that_opted_out(
-    guard: Build, base: Build
+def test_the_guard_excludes_the_system_namespaces_of_the_webhook_but_no_opted_out_namespace(
+    guard: Rendered, defaults: Rendered
 ) -> None:
-    (names, _) = webhooks(base)["mpijobs.ultraserver-webhook.io"]["namespaceSelector"]["matchExpressions"]
+    (names, _) = webhooks(defaults)["mpijobs.ultraserver-webhook.io"]["namespaceSelector"]["matchExpressions"]
     for item in of_kind(guard, POLICY):
         spec = item["spec"]
         if item["metadata"]["name"].endswith(("-pods", "-bindings")):
@@ -147,12 +160,12 @@ def test_the_same_namespaces_are_left_out_as_by_the_webhook_but_not_those_that_o
             assert spec["matchConstraints"]["namespaceSelector"] == {"matchExpressions": [names]}
 
 
-def test_the_keys_are_those_that_the_webhook_writes(guard: Build) -> None:
-    def named(*names: str) -> set[str]:
-        matching = [item for item in of_kind(guard, POLICY) if item["metadata"]["name"].endswith(names)]
-        return set(re.findall(r"'(ultraserver-webhook\.io/[a-z-]+)'", json.dumps(matching)))
+def test_the_guard_checks_every_key_that_the_webhook_writes(guard: Rendered) -> None:
+    def keys_in(*names: str) -> set[str]:
+        policies = [item for item in of_kind(guard, POLICY) if item["metadata"]["name"].endswith(names)]
+        return set(re.findall(r"'(ultraserver-webhook\.io/[a-z-]+)'", json.dumps(policies)))
 
-    assert named("jobs", "pods") == {
+    assert keys_in("jobs", "pods") == {
         keys.PLACE,
         keys.GATE,
         keys.JOB,
@@ -162,44 +175,48 @@ def test_the_keys_are_those_that_the_webhook_writes(guard: Build) -> None:
         keys.OPENED,
         keys.ON_NODE_FAILURE,
     }
-    # All that is on a Pod; the author of a job sets three, and two are on Secrets.
-    ours = {value for value in vars(keys).values() if _is_key(value)}
-    others = {*keys.FOR_AUTHORS, keys.GATE, keys.TRUSTED_SINCE, keys.STORED_AT} - {keys.TIME_LIMIT}
-    assert named("bindings") == ours - others
+    # All keys except the gate, the keys on Secrets, and the keys that authors set. Only TIME_LIMIT stays.
+    all_keys = {value for value in vars(keys).values() if _is_key(value)}
+    excluded_keys = {*keys.FOR_AUTHORS, keys.GATE, keys.TRUSTED_SINCE, keys.STORED_AT} - {keys.TIME_LIMIT}
+    assert keys_in("bindings") == all_keys - excluded_keys
 
 
 def _is_key(value: object) -> bool:
     return isinstance(value, str) and value.startswith(keys.PREFIX) and value != keys.PREFIX
 
 
-def test_who_is_an_operator_is_asked_about_in_the_cluster(guard: Build) -> None:
-    """A user with all rights in one namespace would be one there."""
+def test_the_guard_looks_for_rights_in_the_whole_cluster(guard: Rendered) -> None:
+    """Otherwise, a user with all rights in one namespace would be an operator there."""
     text = json.dumps(of_kind(guard, POLICY))
     checks = re.findall(r"authorizer\.(.*?)\.check\(", text)
     assert len(checks) == text.count("authorizer.")
-    line = "group('ultraserver-webhook.io').resource('jobidentities')"
-    of_schedulers = {"pods').subresource('status')": 2, "pods').subresource('binding')": 2, "bindings')": 2}
-    assert Counter(checks) == {line: 8} | {
-        f"group('').resource('{each}": count for each, count in of_schedulers.items()
+    identities = "group('ultraserver-webhook.io').resource('jobidentities')"
+    scheduler_checks = {
+        "pods').subresource('status')": 2,
+        "pods').subresource('binding')": 2,
+        "bindings')": 2,
+    }
+    assert Counter(checks) == {identities: 8} | {
+        f"group('').resource('{resource}": count for resource, count in scheduler_checks.items()
     }
 
 
-def test_every_refusal_has_a_message_of_its_own(guard: Build) -> None:
+def test_every_validation_has_its_own_message(guard: Rendered) -> None:
     for item in of_kind(guard, POLICY):
         for row in item["spec"]["validations"]:
             assert re.search("wayOut|who|username|repeller", row["messageExpression"])
             assert row["reason"] == "Forbidden"
-            # A message with a line break would not be shown.
+            # The API server does not show a message with a line break.
             assert "\\n" not in row["messageExpression"]
 
 
 def test_only_operators_and_the_controllers_that_copy_templates_are_bound(
-    guard: Build, base: Build, built: Callable[..., Build]
+    guard: Rendered, defaults: Rendered, render: Callable[..., Rendered]
 ) -> None:
-    def bound(objects: Build) -> dict[str, set[str]]:
+    def bound(objects: Rendered) -> dict[str, set[str]]:
         value: dict[str, set[str]] = {}
-        for item in of_kind(of_guard(objects), "ClusterRoleBinding"):
-            subjects = {f"{one['namespace']}:{one['name']}" for one in item["subjects"]}
+        for item in of_kind(guard_objects(objects), "ClusterRoleBinding"):
+            subjects = {f"{subject['namespace']}:{subject['name']}" for subject in item["subjects"]}
             value.setdefault(item["roleRef"]["name"].removeprefix("ultraserver-webhook-"), set()).update(
                 subjects
             )
@@ -209,11 +226,15 @@ def test_only_operators_and_the_controllers_that_copy_templates_are_bound(
         {"mpi-operator:mpi-operator", "kubeflow:mpi-operator"},
         {"kube-system:job-controller"},
     )
-    assert bound(base) == {"operator": operators, "copier": copiers}
-    kinds = {f"{each.namespace}:{each.account}" for each in CONTROLLERS if each.name in {"jobset", "lws"}}
+    assert bound(defaults) == {"operator": operators, "copier": copiers}
+    kinds = {
+        f"{program.namespace}:{program.account}"
+        for program in CONTROLLERS
+        if program.name in {"jobset", "lws"}
+    }
     copying = {"kubeflow:training-operator", "kube-system:statefulset-controller"}
     assert bound(guard) == {"operator": operators | kinds, "copier": copiers | copying}
-    assert copying < bound(built(kinds=["statefulsets.v1.apps"]))["copier"]
+    assert copying < bound(render(kinds=["statefulsets.v1.apps"]))["copier"]
     rules = {item["metadata"]["name"]: item["rules"] for item in of_kind(guard, "ClusterRole")}
     for name, verb in (("operator", "write"), ("copier", "copy")):
         (rule,) = rules[f"ultraserver-webhook-{name}"]

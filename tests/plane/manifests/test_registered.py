@@ -1,11 +1,11 @@
-"""The values kinds, optIn and pods: what each has the API server send, alone and with others."""
+"""Tests of the webhooks that the values ``kinds``, ``optIn`` and ``pods`` register, alone and together."""
 
 from collections.abc import Callable
 
 import pytest
 
 from contract import keys
-from tests.plane.manifests.conftest import Build, Object
+from tests.plane.manifests.conftest import Object, Rendered
 from tests.plane.manifests.objects import selects, webhooks
 from webhook.rules.load import load_default
 
@@ -13,16 +13,16 @@ UPDATES = {f"kinds-{part}.ultraserver-webhook.io" for part in ("updates", "suspe
 
 
 @pytest.fixture
-def overlay(built: Callable[..., Build]) -> Build:
-    return built(kinds=["all"])
+def with_all_kinds(render: Callable[..., Rendered]) -> Rendered:
+    return render(kinds=["all"])
 
 
-def added(overlay: Build, base: Build) -> dict[str, Object]:
-    return {name: hook for name, hook in webhooks(overlay).items() if name not in webhooks(base)}
+def added_webhooks(with_all_kinds: Rendered, defaults: Rendered) -> dict[str, Object]:
+    return {name: hook for name, hook in webhooks(with_all_kinds).items() if name not in webhooks(defaults)}
 
 
 def resources(hooks: dict[str, Object]) -> set[tuple[str, str]]:
-    """Returns group and version, and the resource, of everything that is asked about."""
+    """Returns the resources in the webhooks' rules: group and version, and name."""
     return {
         (f"{group}/{version}".lstrip("/"), resource)
         for hook in hooks.values()
@@ -33,59 +33,67 @@ def resources(hooks: dict[str, Object]) -> set[tuple[str, str]]:
     }
 
 
-def test_the_base_is_as_before_and_comes_first(overlay: Build, base: Build) -> None:
-    names = list(webhooks(base))
-    assert {name: webhooks(overlay)[name] for name in names} == webhooks(base)
-    assert resources({"mutate": webhooks(base)[names[0]]}) == {("kubeflow.org/v2beta1", "mpijobs")}
-
-
-def test_every_kind_of_the_packaged_table_is_registered_by_default_or_value(overlay: Build) -> None:
-    hooks = {name: hook for name, hook in webhooks(overlay).items() if "rule-table" not in name}
-    kinds = {kind for workload in load_default().workloads for kind in workload.kinds}
-    known = {(kind.rpartition("/")[0], f"{kind.rpartition('/')[2].lower()}s") for kind in kinds}
-    assert resources(hooks) == known
-
-
-def test_what_is_added_names_everything_leaves_out_what_the_base_does_and_fails_open(
-    overlay: Build, base: Build
+def test_the_value_kinds_does_not_change_the_default_webhooks(
+    with_all_kinds: Rendered, defaults: Rendered
 ) -> None:
-    usual = webhooks(base)["mpijobs.ultraserver-webhook.io"]
-    for hook in added(overlay, base).values():
+    names = list(webhooks(defaults))
+    assert {name: webhooks(with_all_kinds)[name] for name in names} == webhooks(defaults)
+    assert resources({"mutate": webhooks(defaults)[names[0]]}) == {("kubeflow.org/v2beta1", "mpijobs")}
+
+
+def test_the_default_or_the_value_kinds_registers_every_kind_of_the_packaged_table(
+    with_all_kinds: Rendered,
+) -> None:
+    hooks = {name: hook for name, hook in webhooks(with_all_kinds).items() if "rule-table" not in name}
+    kinds = {kind for workload in load_default().workloads for kind in workload.kinds}
+    expected = {(kind.rpartition("/")[0], f"{kind.rpartition('/')[2].lower()}s") for kind in kinds}
+    assert resources(hooks) == expected
+
+
+def test_added_webhooks_have_no_wildcards_and_the_selector_and_policy_of_the_default(
+    with_all_kinds: Rendered, defaults: Rendered
+) -> None:
+    default_webhook = webhooks(defaults)["mpijobs.ultraserver-webhook.io"]
+    for hook in added_webhooks(with_all_kinds, defaults).values():
         for key in ("namespaceSelector", "failurePolicy", "timeoutSeconds", "sideEffects", "clientConfig"):
-            assert hook[key] == usual[key]
+            assert hook[key] == default_webhook[key]
         assert {rule["scope"] for rule in hook["rules"]} == {"Namespaced"}
         operation = "UPDATE" if hook["name"] in UPDATES else "CREATE"
         assert [rule["operations"] for rule in hook["rules"]] == [[operation]] * len(hook["rules"])
         assert "*" not in str(hook["rules"])
 
 
-def test_of_pods_only_those_of_jobs_with_blocks_are_sent_and_not_what_the_base_sends(
-    overlay: Build, base: Build
+def test_only_pods_of_jobs_with_blocks_are_sent_and_no_pod_is_sent_to_two_webhooks(
+    with_all_kinds: Rendered, defaults: Rendered
 ) -> None:
-    hook = added(overlay, base)["kinds-pods.ultraserver-webhook.io"]
+    hook = added_webhooks(with_all_kinds, defaults)["kinds-pods.ultraserver-webhook.io"]
     label, operator = hook["objectSelector"]["matchExpressions"]
     assert label == {"key": keys.JOB, "operator": "Exists"}
-    sent = webhooks(base)["pods.ultraserver-webhook.io"]["objectSelector"]["matchLabels"]
+    default_labels = webhooks(defaults)["pods.ultraserver-webhook.io"]["objectSelector"]["matchLabels"]
     assert operator["operator"] == "NotIn"
-    assert {operator["key"]: operator["values"]} == {key: [value] for key, value in sent.items()}
+    assert {operator["key"]: operator["values"]} == {key: [value] for key, value in default_labels.items()}
     conditions = [row["name"] for row in hook["matchConditions"]]
     assert conditions == ["not-a-mirror-pod", "of-a-job-with-blocks"]
 
 
-def test_updates_are_asked_about_for_the_kinds_whose_rows_say_so(overlay: Build, base: Build) -> None:
+def test_updates_are_sent_for_the_kinds_whose_rows_have_updates(
+    with_all_kinds: Rendered, defaults: Rendered
+) -> None:
     rows = load_default().workloads
-    hooks = webhooks(overlay)
-    for name, wanted in (("kinds-updates", True), ("kinds-suspended", False)):
-        sent = resources({name: hooks[f"{name}.ultraserver-webhook.io"]})
+    hooks = webhooks(with_all_kinds)
+    for name, always in (("kinds-updates", True), ("kinds-suspended", False)):
+        sent_resources = resources({name: hooks[f"{name}.ultraserver-webhook.io"]})
         kinds = {
-            kind for row in rows if row.updates and (row.updates == "always") is wanted for kind in row.kinds
+            kind for row in rows if row.updates and (row.updates == "always") is always for kind in row.kinds
         }
-        known = {(kind.rpartition("/")[0], f"{kind.rpartition('/')[2].lower()}s") for kind in kinds}
-        assert sent == known - resources({"base": webhooks(base)["updates.ultraserver-webhook.io"]})
+        expected = {(kind.rpartition("/")[0], f"{kind.rpartition('/')[2].lower()}s") for kind in kinds}
+        assert sent_resources == expected - resources(
+            {"base": webhooks(defaults)["updates.ultraserver-webhook.io"]}
+        )
 
 
-def test_of_jobs_only_those_are_sent_that_may_need_ultraservers(overlay: Build, base: Build) -> None:
-    hook = added(overlay, base)["kinds-jobs.ultraserver-webhook.io"]
+def test_only_jobs_that_may_need_ultraservers_are_sent(with_all_kinds: Rendered, defaults: Rendered) -> None:
+    hook = added_webhooks(with_all_kinds, defaults)["kinds-jobs.ultraserver-webhook.io"]
     conditions = {row["name"]: row["expression"] for row in hook["matchConditions"]}
     assert list(conditions) == ["not-made-by-another-job", "may-need-ultraservers"]
     candidates = load_default().candidates
@@ -94,8 +102,8 @@ def test_of_jobs_only_those_are_sent_that_may_need_ultraservers(overlay: Build, 
     assert "each.?resourceClaimTemplateName.hasValue()" in conditions["may-need-ultraservers"]
 
 
-def namespaces(hook: Object) -> set[str]:
-    """Returns which of the namespaces with these labels a webhook is called for."""
+def selected_namespaces(hook: Object) -> set[str]:
+    """Returns the values of the inject label with which a webhook selects a namespace; empty for no label."""
     result = {"kubernetes.io/metadata.name": "team"}
     values = {
         "": result,
@@ -104,47 +112,53 @@ def namespaces(hook: Object) -> set[str]:
     return {value for value, labels in values.items() if selects(hook["namespaceSelector"], labels)}
 
 
-def test_every_namespace_belongs_to_at_most_one_webhook(built: Callable[..., Build]) -> None:
-    hooks = webhooks(built(optIn=True))
-    for asking, elsewhere in (("mpijobs", "asked"), ("verify", "verify-asked")):
-        first, second = (hooks[f"{name}.ultraserver-webhook.io"] for name in (asking, elsewhere))
-        assert namespaces(first) == set(keys.OPT_IN_VALUES)
-        assert namespaces(second) == {""}
+def test_with_opt_in_every_namespace_is_selected_by_at_most_one_webhook(
+    render: Callable[..., Rendered],
+) -> None:
+    hooks = webhooks(render(optIn=True))
+    for opted_in, elsewhere in (("mpijobs", "asked"), ("verify", "verify-asked")):
+        first, second = (hooks[f"{name}.ultraserver-webhook.io"] for name in (opted_in, elsewhere))
+        assert selected_namespaces(first) == set(keys.OPT_IN_VALUES)
+        assert selected_namespaces(second) == {""}
         for key in ("rules", "failurePolicy", "clientConfig", "timeoutSeconds", "sideEffects", "matchPolicy"):
             assert first[key] == second[key]
-        (asks,) = [row for row in second["matchConditions"] if row["name"] == "asks-or-was-added-to"]
-        assert "in ['enabled', 'true']" in asks["expression"]
+        (condition,) = [row for row in second["matchConditions"] if row["name"] == "asks-or-was-added-to"]
+        assert "in ['enabled', 'true']" in condition["expression"]
         assert set(keys.OPT_IN_VALUES) == {"enabled", "true"}
-        # What the base is asked about for its claims alone, this is, too.
-        (base,) = webhooks(built())["mpijobs.ultraserver-webhook.io"]["matchConditions"]
-        of_base, of_this = (" ".join(row["expression"].split()) for row in (base, asks))
-        assert of_base.partition("||")[2] in of_this
+        # The default webhook receives opted-out jobs with the webhook's fields, and so does this webhook.
+        (defaults,) = webhooks(render())["mpijobs.ultraserver-webhook.io"]["matchConditions"]
+        of_default, of_opt_in = (" ".join(row["expression"].split()) for row in (defaults, condition))
+        assert of_default.partition("||")[2] in of_opt_in
 
 
-def test_with_others_it_fails_as_they_do_and_narrows_the_other_kinds(built: Callable[..., Build]) -> None:
-    hooks = webhooks(built(failurePolicy="Fail", kinds=["all"], optIn=True, optInKinds=True))
+def test_opt_in_uses_the_failure_policy_and_opt_in_kinds_limits_the_other_kinds(
+    render: Callable[..., Rendered],
+) -> None:
+    hooks = webhooks(render(failurePolicy="Fail", kinds=["all"], optIn=True, optInKinds=True))
     by_name = {name.partition(".")[0]: hook for name, hook in hooks.items()}
     for name in ("mpijobs", "asked", "verify", "verify-asked"):
         assert by_name[name]["failurePolicy"] == "Fail"
     assert by_name["verify-asked"]["clientConfig"]["service"]["path"] == "/require"
     for name in ("kinds", "kinds-jobs"):
-        assert namespaces(by_name[name]) == set(keys.OPT_IN_VALUES)
+        assert selected_namespaces(by_name[name]) == set(keys.OPT_IN_VALUES)
         assert by_name[name]["clientConfig"]["service"]["path"] == "/mutate"
 
 
 NAME = "bare-pods.ultraserver-webhook.io"
 
 
-def test_it_leaves_out_what_the_base_does_and_fails_open(built: Callable[..., Build], base: Build) -> None:
-    hooks = webhooks(built(pods=True))
+def test_the_value_pods_adds_a_webhook_with_the_default_rules_and_selectors_that_fails_open(
+    render: Callable[..., Rendered], defaults: Rendered
+) -> None:
+    hooks = webhooks(render(pods=True))
     hook = hooks.pop(NAME)
-    assert hooks == webhooks(base)
-    usual = webhooks(base)["pods.ultraserver-webhook.io"]
+    assert hooks == webhooks(defaults)
+    default_webhook = webhooks(defaults)["pods.ultraserver-webhook.io"]
     for key in ("rules", "namespaceSelector", "clientConfig", "timeoutSeconds", "sideEffects", "matchPolicy"):
-        assert hook[key] == usual[key]
+        assert hook[key] == default_webhook[key]
     assert hook["failurePolicy"] == "Ignore"
 
 
-def test_it_combines_with_every_value_that_changes_the_registration(built: Callable[..., Build]) -> None:
+def test_the_webhook_for_bare_pods_does_not_depend_on_other_values(render: Callable[..., Rendered]) -> None:
     values = {"failurePolicy": "Fail", "missedJobs": True, "kinds": ["all"], "neuronScheduler": "mine"}
-    assert webhooks(built(pods=True, **values))[NAME] == webhooks(built(pods=True))[NAME]
+    assert webhooks(render(pods=True, **values))[NAME] == webhooks(render(pods=True))[NAME]

@@ -1,22 +1,24 @@
-"""What a pod may do, and what reaches it."""
+"""Tests of security in the chart: the containers' security contexts, network policies, and rights."""
 
 import re
 
 import click
 import pytest
 
-from tests.plane.manifests.conftest import Build
-from tests.plane.manifests.objects import NAMESPACE, of_kind, one, pod_specs, selects, webhooks
+from tests.plane.manifests.conftest import Rendered
+from tests.plane.manifests.objects import NAMESPACE, find_object, of_kind, pod_specs, selects, webhooks
 from webhook.admission.answer import HANDLERS
 from webhook.settings import serve_options
 
 PROGRAMS = ("ultraserver-webhook", "ultraserver-webhook-certs", "ultraserver-placement")
-each = pytest.mark.parametrize("program", PROGRAMS)
+each_program = pytest.mark.parametrize("program", PROGRAMS)
 
 
-@each
-def test_a_pod_runs_as_nobody_with_a_read_only_root_and_no_capabilities(program: str, base: Build) -> None:
-    spec = pod_specs(base)[program]
+@each_program
+def test_a_pod_runs_as_non_root_with_a_read_only_root_and_no_capabilities(
+    program: str, defaults: Rendered
+) -> None:
+    spec = pod_specs(defaults)[program]
     assert spec["securityContext"]["runAsNonRoot"] is True
     assert spec["securityContext"]["runAsUser"] == 65532
     assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
@@ -28,79 +30,79 @@ def test_a_pod_runs_as_nobody_with_a_read_only_root_and_no_capabilities(program:
         }
 
 
-@each
-def test_every_mount_is_read_only_but_the_temporary_directory(program: str, base: Build) -> None:
-    (container,) = pod_specs(base)[program]["containers"]
+@each_program
+def test_every_mount_is_read_only_except_the_temporary_directory(program: str, defaults: Rendered) -> None:
+    (container,) = pod_specs(defaults)[program]["containers"]
     writable = {mount["mountPath"] for mount in container["volumeMounts"] if not mount.get("readOnly")}
     assert writable == {"/tmp"}  # noqa: S108 - a path in a manifest
 
 
-@each
-def test_resources_are_asked_for_and_memory_is_bounded_but_the_processor_is_not(
-    program: str, base: Build
-) -> None:
-    (container,) = pod_specs(base)[program]["containers"]
+@each_program
+def test_a_pod_requests_cpu_and_memory_and_limits_only_memory(program: str, defaults: Rendered) -> None:
+    (container,) = pod_specs(defaults)[program]["containers"]
     assert set(container["resources"]["requests"]) == {"cpu", "memory"}
     assert set(container["resources"]["limits"]) == {"memory"}
 
 
-@each
-def test_a_pod_has_probes(program: str, base: Build) -> None:
-    (container,) = pod_specs(base)[program]["containers"]
+@each_program
+def test_a_pod_has_probes(program: str, defaults: Rendered) -> None:
+    (container,) = pod_specs(defaults)[program]["containers"]
     ports = {port["name"] for port in container["ports"]}
     for probe in ("livenessProbe", "readinessProbe"):
         assert container[probe]["httpGet"]["port"] in ports
 
 
-def test_serving_pods_see_the_certificate_and_not_the_authority(base: Build) -> None:
-    volumes = {volume["name"]: volume for volume in pod_specs(base)["ultraserver-webhook"]["volumes"]}
+def test_serving_pods_see_the_certificate_and_not_the_authority(defaults: Rendered) -> None:
+    volumes = {volume["name"]: volume for volume in pod_specs(defaults)["ultraserver-webhook"]["volumes"]}
     assert volumes["tls"]["secret"]["secretName"] == "ultraserver-webhook-tls"
     assert {item["key"] for item in volumes["tls"]["secret"]["items"]} == {"tls.crt", "tls.key"}
     assert volumes["tls"]["secret"]["defaultMode"] & 0o007 == 0
 
 
-def test_the_namespace_takes_no_pod_that_is_less_strict(base: Build) -> None:
-    labels = one(base, "Namespace", NAMESPACE)["metadata"]["labels"]
+def test_the_namespace_enforces_the_restricted_pod_security_standard(defaults: Rendered) -> None:
+    labels = find_object(defaults, "Namespace", NAMESPACE)["metadata"]["labels"]
     assert labels["pod-security.kubernetes.io/enforce"] == "restricted"
 
 
-def test_what_is_not_named_does_not_pass_the_network_policies(base: Build) -> None:
-    deny = one(base, "NetworkPolicy", "default-deny")["spec"]
+def test_network_policies_deny_all_traffic_that_they_do_not_name(defaults: Rendered) -> None:
+    deny = find_object(defaults, "NetworkPolicy", "default-deny")["spec"]
     assert deny == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
-    serving = one(base, "NetworkPolicy")["spec"]
+    serving = find_object(defaults, "NetworkPolicy")["spec"]
     assert serving["ingress"] == [{"ports": [{"port": "https"}]}]
     for program in PROGRAMS[1:]:
-        assert "ingress" not in one(base, "NetworkPolicy", program)["spec"]
+        assert "ingress" not in find_object(defaults, "NetworkPolicy", program)["spec"]
 
 
-def test_every_policy_budget_and_service_selects_pods_that_there_are(base: Build) -> None:
-    labels = [item["spec"]["template"]["metadata"]["labels"] for item in of_kind(base, "Deployment")]
-    selectors = [item["spec"]["podSelector"] for item in of_kind(base, "NetworkPolicy")]
-    selectors += [item["spec"]["selector"] for item in of_kind(base, "PodDisruptionBudget")]
-    selectors += [{"matchLabels": item["spec"]["selector"]} for item in of_kind(base, "Service")]
+def test_every_network_policy_disruption_budget_and_service_selects_existing_pods(defaults: Rendered) -> None:
+    labels = [item["spec"]["template"]["metadata"]["labels"] for item in of_kind(defaults, "Deployment")]
+    selectors = [item["spec"]["podSelector"] for item in of_kind(defaults, "NetworkPolicy")]
+    selectors += [item["spec"]["selector"] for item in of_kind(defaults, "PodDisruptionBudget")]
+    selectors += [{"matchLabels": item["spec"]["selector"]} for item in of_kind(defaults, "Service")]
     for selector in selectors:
         assert any(selects(selector, label) for label in labels), selector
 
 
-def test_the_server_accepts_every_argument_of_its_manifest(base: Build) -> None:
+def test_the_server_accepts_every_argument_of_its_manifest(defaults: Rendered) -> None:
     command = click.command()(serve_options(lambda: None))
-    known = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
-    (container,) = pod_specs(base)["ultraserver-webhook"]["containers"]
-    assert {argument.split("=")[0] for argument in container["args"]} <= known
+    options = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
+    (container,) = pod_specs(defaults)["ultraserver-webhook"]["containers"]
+    assert {argument.split("=")[0] for argument in container["args"]} <= options
 
 
-def test_every_webhook_calls_an_existing_endpoint(base: Build) -> None:
-    called = {hook["clientConfig"]["service"]["path"] for hook in webhooks(base).values()}
+def test_every_webhook_calls_an_existing_endpoint(defaults: Rendered) -> None:
+    called = {hook["clientConfig"]["service"]["path"] for hook in webhooks(defaults).values()}
     assert called <= {f"/{name}" for name in HANDLERS}
-    assert {hook["clientConfig"]["service"]["namespace"] for hook in webhooks(base).values()} == {NAMESPACE}
+    assert {hook["clientConfig"]["service"]["namespace"] for hook in webhooks(defaults).values()} == {
+        NAMESPACE
+    }
 
 
-def test_the_certificate_program_has_these_rights_and_no_others(base: Build) -> None:
+def test_the_certificate_program_has_these_rights_and_no_others(defaults: Rendered) -> None:
     program, parts = "ultraserver-webhook-certs", ("apiGroups", "resources", "resourceNames", "verbs")
     granted = {
         (kind, *(" ".join(sorted(rule.get(part, ()))) for part in parts))
         for kind in ("Role", "ClusterRole")
-        for rule in one(base, kind, program)["rules"]
+        for rule in find_object(defaults, kind, program)["rules"]
     }
     hooks = "mutatingwebhookconfigurations validatingwebhookconfigurations"
     assert granted == {
@@ -111,23 +113,23 @@ def test_the_certificate_program_has_these_rights_and_no_others(base: Build) -> 
         ("ClusterRole", "admissionregistration.k8s.io", hooks, "ultraserver-webhook", "get patch"),
     }
     for kind in ("Role", "ClusterRole"):
-        binding = one(base, f"{kind}Binding", program)
+        binding = find_object(defaults, f"{kind}Binding", program)
         assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) == (kind, program)
         assert binding["subjects"] == [{"kind": "ServiceAccount", "name": program, "namespace": NAMESPACE}]
 
 
-def test_the_certificate_program_may_create_the_secrets_that_it_may_write_and_no_other(base: Build) -> None:
+def test_the_certificate_program_may_create_only_the_secrets_that_it_may_update(defaults: Rendered) -> None:
     program = "ultraserver-webhook-certs"
     (own,) = [
         set(rule["resourceNames"])
-        for rule in one(base, "Role", program)["rules"]
+        for rule in find_object(defaults, "Role", program)["rules"]
         if rule["resources"] == ["secrets"] and "update" in rule["verbs"]
     ]
-    policy = one(base, "ValidatingAdmissionPolicy", program)["spec"]
+    policy = find_object(defaults, "ValidatingAdmissionPolicy", program)["spec"]
     (check,) = policy["validations"]
     assert set(re.findall(r"'(ultraserver-webhook-\w+)'", check["expression"])) == own
     (account,) = policy["matchConditions"]
-    (subject,) = one(base, "RoleBinding", program)["subjects"]
+    (subject,) = find_object(defaults, "RoleBinding", program)["subjects"]
     assert f"'system:serviceaccount:{subject['namespace']}:{subject['name']}'" in account["expression"]
-    bound = one(base, "ValidatingAdmissionPolicyBinding", program)["spec"]
+    bound = find_object(defaults, "ValidatingAdmissionPolicyBinding", program)["spec"]
     assert bound == {"policyName": program, "validationActions": ["Deny"]}

@@ -1,4 +1,4 @@
-"""The page as `ultraserver-webhook serve-preview` serves it, in Debian's chromium."""
+"""Fixtures: the page of `ultraserver-webhook serve-preview`, and Debian's chromium."""
 
 import os
 import sys
@@ -35,7 +35,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Chrome]:
-    """A browser without a window, whose console is kept."""
+    """A headless browser that records its console."""
     options = ChromeOptions()
     for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
         options.add_argument(argument)
@@ -48,7 +48,7 @@ def browser() -> Iterator[Chrome]:
 
 @pytest.fixture
 def pictures(tmp_path: Path) -> Path:
-    """Where screenshots go: the folder SCREENSHOTS, or one of the test."""
+    """The folder for screenshots: the value of the environment variable SCREENSHOTS, or the test's folder."""
     folder = Path(os.environ.get("SCREENSHOTS", tmp_path))
     folder.mkdir(parents=True, exist_ok=True)
     return folder

@@ -1,4 +1,4 @@
-"""What a person does in the browser, and what they see."""
+"""Functions that act on the page like a person, and read what the page shows."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,16 +22,16 @@ arguments[0].dispatchEvent(new DragEvent("drop", {dataTransfer: transfer, bubble
 """
 
 
-def ask(browser: Chrome, site: str, text: str) -> None:
-    """Fills the field, asks, and waits for the page that comes back."""
+def submit(browser: Chrome, site: str, text: str) -> None:
+    """Fills the field, submits the form, and waits for the page with the answer."""
     browser.get(site)
     field = browser.find_element(By.ID, "object")
     browser.execute_script(FILL, field, text)
-    answered(browser, lambda: browser.find_element(By.CSS_SELECTOR, "button[type=submit]").click())
+    wait_for_page(browser, lambda: browser.find_element(By.CSS_SELECTOR, "button[type=submit]").click())
 
 
-def answered(browser: Chrome, act: Callable[[], object]) -> None:
-    """Acts, and waits until another page is loaded."""
+def wait_for_page(browser: Chrome, act: Callable[[], object]) -> None:
+    """Runs an action that loads another page, and waits until this page is loaded."""
     before = browser.find_element(By.TAG_NAME, "html")
     act()
     WebDriverWait(browser, 10).until(lambda _: browser.find_element(By.TAG_NAME, "html") != before)
@@ -50,7 +50,7 @@ def sentences(browser: Chrome) -> list[str]:
 
 
 def console(browser: Chrome) -> list[Any]:
-    """Returns the browser's complaints since the last call: script errors, and reports of the CSP."""
+    """Returns the errors and warnings in the console since the last call, such as script errors."""
     return [
         entry["message"] for entry in browser.get_log("browser") if entry["level"] in {"SEVERE", "WARNING"}
     ]

@@ -1,4 +1,4 @@
-"""What people see and do on the page: in a real browser, with hostile texts as well."""
+"""Tests of the page in a real browser, with ordinary and with hostile texts."""
 
 import threading
 from functools import partial
@@ -12,8 +12,18 @@ from selenium.webdriver import Chrome, Keys
 from selenium.webdriver.common.by import By
 
 from testbed.mpijob import mpijob
-from tests.plane.page.person import DROP, EXAMPLE, FILL, PLACED, answered, ask, console, press, sentences
-from tests.rules.documented import documented
+from tests.plane.page.person import (
+    DROP,
+    EXAMPLE,
+    FILL,
+    PLACED,
+    console,
+    press,
+    sentences,
+    submit,
+    wait_for_page,
+)
+from tests.rules.documented import documented_job
 from tests.t9k import t9k_mpijob
 from webhook.documents import dump_yaml
 
@@ -24,9 +34,9 @@ def violations(browser: Chrome) -> list[tuple[str, Any]]:
     ]
 
 
-def test_a_job_that_is_pasted_is_explained(browser: Chrome, site: str, pictures: Path) -> None:
-    """Protects the first minute of a user: sentence, picture, diff with rules, and what can be copied."""
-    ask(browser, site, EXAMPLE)
+def test_the_page_explains_a_pasted_job(browser: Chrome, site: str, pictures: Path) -> None:
+    """Protects the first minute of a user: the answer has a sentence, a picture, and a diff with rules."""
+    submit(browser, site, EXAMPLE)
     assert sentences(browser) == [PLACED]
     assert len(browser.find_elements(By.CSS_SELECTOR, "svg .worker")) == 4
     rows = browser.find_elements(By.CSS_SELECTOR, "tr.added")
@@ -37,29 +47,32 @@ def test_a_job_that_is_pasted_is_explained(browser: Chrome, site: str, pictures:
     browser.save_screenshot(str(pictures / "page.png"))
 
 
-SEEDS: dict[str, tuple[Any, str]] = {
-    "AWS's job of 2 nodes": (documented(2), "placed: 2 workers on one pair of nodes of an UltraServer"),
-    "AWS's job of 4 nodes": (documented(4), "placed: 4 workers on one whole UltraServer"),
-    "AWS's job of 16 nodes": (documented(16), "placed: 16 workers in blocks of 4 on 4 whole UltraServers"),
+DOCUMENTED_JOBS: dict[str, tuple[Any, str]] = {
+    "AWS's job of 2 nodes": (documented_job(2), "placed: 2 workers on one pair of nodes of an UltraServer"),
+    "AWS's job of 4 nodes": (documented_job(4), "placed: 4 workers on one whole UltraServer"),
+    "AWS's job of 16 nodes": (
+        documented_job(16),
+        "placed: 16 workers in blocks of 4 on 4 whole UltraServers",
+    ),
     "T9k's job": (t9k_mpijob("worker"), "placed: if the chart has the value `kinds: [mpijobs.v1beta1.batch"),
 }
 
 
-@pytest.mark.parametrize("name", SEEDS)
-def test_the_jobs_of_the_documents_are_explained(browser: Chrome, site: str, name: str) -> None:
-    """Protects a user who pastes the job of a document, or drops its file: both have the same sentence."""
-    job, begins = SEEDS[name]
-    ask(browser, site, dump_yaml(job))
+@pytest.mark.parametrize("name", DOCUMENTED_JOBS)
+def test_the_page_explains_the_jobs_of_the_documents(browser: Chrome, site: str, name: str) -> None:
+    """Protects a user who pastes a document's job or drops its file: both get the same sentence."""
+    job, beginning = DOCUMENTED_JOBS[name]
+    submit(browser, site, dump_yaml(job))
     (pasted,) = sentences(browser)
     browser.get(site)
     field = browser.find_element(By.ID, "object")
-    answered(browser, lambda: browser.execute_script(DROP, field, dump_yaml(job)))
+    wait_for_page(browser, lambda: browser.execute_script(DROP, field, dump_yaml(job)))
     assert sentences(browser) == [pasted]
-    assert pasted.startswith(begins)
+    assert pasted.startswith(beginning)
 
 
-def test_the_keyboard_is_enough(browser: Chrome, site: str) -> None:
-    """From the address: the field is reached by Tab, and Enter on the button asks."""
+def test_the_page_can_be_used_with_the_keyboard_alone(browser: Chrome, site: str) -> None:
+    """Tab reaches the field and then the button, and Enter submits the form."""
     browser.get(site)
     press(browser, Keys.TAB)
     assert browser.switch_to.active_element.get_attribute("id") == "object"
@@ -68,21 +81,22 @@ def test_the_keyboard_is_enough(browser: Chrome, site: str) -> None:
         press(browser, Keys.TAB)
         if browser.switch_to.active_element.get_attribute("type") == "submit":
             break
-    answered(browser, lambda: press(browser, Keys.ENTER))
+    wait_for_page(browser, lambda: press(browser, Keys.ENTER))
     assert sentences(browser) == [PLACED]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_fits_a_telephone(browser: Chrome, site: str, scheme: str, pictures: Path) -> None:
-    """At 320 px nothing but the diff scrolls sideways; contrast is enough in both schemes."""
+def test_the_page_fits_a_phone(browser: Chrome, site: str, scheme: str, pictures: Path) -> None:
+    """At a width of 320 px, the page does not scroll sideways. Both color schemes have enough contrast."""
     features = [{"name": "prefers-color-scheme", "value": scheme}]
     narrow = {"width": 320, "height": 900, "deviceScaleFactor": 1, "mobile": False}
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", narrow)
     try:
-        ask(browser, site, EXAMPLE)
+        submit(browser, site, EXAMPLE)
         assert browser.execute_script("return document.documentElement.scrollWidth") <= 320
-        assert browser.find_element(By.CSS_SELECTOR, ".added code").rect["x"] < 32  # below its rule
+        code = browser.find_element(By.CSS_SELECTOR, ".added code")
+        assert code.rect["x"] < 32, "the code is below the rule's name"
         assert violations(browser) == []
         browser.save_screenshot(str(pictures / f"page-320-{scheme}.png"))
     finally:
@@ -92,18 +106,18 @@ def test_it_fits_a_telephone(browser: Chrome, site: str, scheme: str, pictures: 
 
 HOSTILE = {
     "markup in a name": dump_yaml(mpijob(4, name="<img src=x onerror=alert(1)>")),
-    "the end of the field": f"# </textarea><script>document.title='fell'</script>\n{EXAMPLE}",
+    "the end tag of the field": f"# </textarea><script>document.title='fell'</script>\n{EXAMPLE}",
     "markup in a value": EXAMPLE.replace("default", "\"</pre><script>document.title='fell'</script>\""),
     "bidirectional controls": f"# \u202e\u2066 reversed\n{EXAMPLE}",
-    "a bomb of aliases": "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a]\nc: [*b,*b,*b,*b]\n",
-    "no text at all": "\x00\x01\x02PNG",
+    "nested aliases of YAML": "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a]\nc: [*b,*b,*b,*b]\n",
+    "binary data": "\x00\x01\x02PNG",
 }
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
-def test_texts_stay_texts(browser: Chrome, site: str, text: str) -> None:
-    """Protects a person who opens a file of another user: nothing in it becomes part of the page."""
-    ask(browser, site, text)
+def test_hostile_text_does_not_become_markup(browser: Chrome, site: str, text: str) -> None:
+    """Protects a person who opens another user's file: nothing in the file becomes part of the page."""
+    submit(browser, site, text)
     assert sentences(browser)
     assert browser.title != "fell"
     assert not browser.find_elements(By.CSS_SELECTOR, "article img, article script, form script")
@@ -111,20 +125,20 @@ def test_texts_stay_texts(browser: Chrome, site: str, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", [f"# {'x' * 97}\n", "#a\n", "\n"], ids=["long lines", "short lines", "no text"]
+    "line", [f"# {'x' * 97}\n", "#a\n", "\n"], ids=["long lines", "short lines", "empty lines"]
 )
 def test_the_largest_text_is_answered(browser: Chrome, site: str, line: str) -> None:
-    """Protects from a page that takes seconds to show: 1 MiB of short lines in a field took 13 s."""
+    """Protects users from a slow page: a field with 1 MiB of short lines once took 13 s to show."""
     browser.get(site)
     text = EXAMPLE + line * ((1024 * 1024 - len(EXAMPLE)) // len(line))
     field = browser.find_element(By.ID, "object")
-    answered(browser, lambda: browser.execute_script(DROP, field, text))
+    wait_for_page(browser, lambda: browser.execute_script(DROP, field, text))
     assert sentences(browser) == [PLACED]
     assert browser.execute_script("return performance.getEntriesByType('navigation')[0].duration") < 3000
 
 
-def test_no_other_page_shows_it_in_a_frame(browser: Chrome, site: str, tmp_path: Path) -> None:
-    """Protects from a page that hides ours below its own buttons."""
+def test_another_site_cannot_show_the_page_in_a_frame(browser: Chrome, site: str, tmp_path: Path) -> None:
+    """Protects users from clickjacking: another site must not hide this page below its own buttons."""
     (tmp_path / "plain.html").write_text("plain", encoding="utf-8")
     serve = partial(SimpleHTTPRequestHandler, directory=str(tmp_path))
     with ThreadingHTTPServer(("127.0.0.1", 0), serve) as other:

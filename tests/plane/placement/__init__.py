@@ -1,1 +1,1 @@
-"""Whole-job admission on a real control plane."""
+"""Tests of whole-job admission on a real control plane."""

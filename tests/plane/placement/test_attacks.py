@@ -1,4 +1,4 @@
-"""A user uses all rights in a namespace against others' jobs: without the guard, and with it."""
+"""Tests of a user with all rights in a namespace who attacks other jobs, with and without the guard."""
 
 import contextlib
 import itertools
@@ -18,36 +18,36 @@ from testbed.plane.jobs import template
 from testbed.plane.process import Program
 from tests.plane.guard import people
 
-_numbers = itertools.count()
+_victim_numbers = itertools.count()
 
 
 @dataclass
-class Siege:
-    """A program that is attacked by a tenant, next to a job that runs."""
+class Scenario:
+    """The placement program, a user who attacks it, and another user's job that runs."""
 
     stage: Stage
     program: Program
     tenant: Tenant
     running: Key
 
-    def withstands(self, attack: Attack) -> None:
-        """Asserts that a job is placed whole in a test's time, and that the program does nothing else."""
-        victim = mpijob(name=f"victim-{next(_numbers)}")
+    def assert_withstands(self, attack: Attack) -> None:
+        """Runs an attack. Asserts that a job is placed whole, and that the program deletes no other Pod."""
+        victim = mpijob(name=f"victim-{next(_victim_numbers)}")
         self.tenant.victim = f"{TEAMS[0]}.{victim['metadata']['name']}"
         worker = template(victim, "Worker")["spec"]["containers"][0]
         worker["ports"] = [{"containerPort": PORT, "hostPort": PORT}]
-        with contextlib.closing(attack(self.tenant)) as goes_on:
-            victim["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"] = next(goes_on)
-            before = self.others(attack)
+        with contextlib.closing(attack(self.tenant)) as running_attack:
+            victim["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"] = next(running_attack)
+            before = self.other_pods(attack)
             key, _ = self.stage.create(victim)
             self.stage.wait(lambda jobs: jobs[key].whole)
-            assert before <= self.others(attack), "a Pod was touched"
+            assert before <= self.other_pods(attack), "the program deleted another Pod"
         log = self.program.log.read_text(encoding="utf-8")
         assert not [word for word in ("mistake", "Traceback", "without all its nodes") if word in log], log
         assert hostile.peak(self.program) < hostile.MEMORY
 
-    def others(self, attack: Attack) -> set[str]:
-        """Returns the Pods of the job that runs, and of the attacker's those that stay without them."""
+    def other_pods(self, attack: Attack) -> set[str]:
+        """Returns the uids of the running job's Pods and of the Pods that the attacker does not delete."""
         result = self.stage.pods(self.running)
         if attack is not attacks.jobs_again_and_again:
             result += self.tenant.kubectl.get_json("pods")["items"]
@@ -60,9 +60,9 @@ class Siege:
 
 
 @pytest.fixture(scope="module")
-def besieged(whole_stage: Stage) -> Iterator[Siege]:
+def module_scenario(package_stage: Stage) -> Iterator[Scenario]:
     """Three UltraServers, on one of which a job runs, and a user with all rights in a namespace."""
-    stage, admin = whole_stage, whole_stage.plane.kubectl
+    stage, admin = package_stage, package_stage.plane.kubectl
 
     def server(name: str) -> tuple[str, str]:
         return stage.labels[name].get(nodes.SERVER_ID_4, ""), name
@@ -81,64 +81,68 @@ def besieged(whole_stage: Stage) -> Iterator[Siege]:
     inside.run("create", "role", "all", "--verb=*", "--resource=*.*")
     inside.run("create", "rolebinding", "all", "--role=all", "--user=editor")
     tenant = Tenant(weak.acting_as("editor"), weak, plain, free, ".".join(running))
-    yield Siege(stage, program, tenant, running)
+    yield Scenario(stage, program, tenant, running)
     stage.plane.programs.stop(program)
     stage.api.delete(f"/api/v1/namespaces/{hostile.NAMESPACE}")
     stage.clear()
 
 
 @pytest.fixture
-def siege(besieged: Siege) -> Iterator[Siege]:
-    """The same, without what an attack before it left."""
-    yield besieged
-    besieged.tenant.clear()
-    for key in set(besieged.stage.jobs) - {besieged.running}:
-        besieged.stage.finish(key)
+def scenario(module_scenario: Scenario) -> Iterator[Scenario]:
+    """The same objects, without the remains of earlier attacks."""
+    yield module_scenario
+    module_scenario.tenant.clear()
+    for key in set(module_scenario.stage.jobs) - {module_scenario.running}:
+        module_scenario.stage.finish(key)
 
 
 @pytest.fixture(scope="module")
-def guard(besieged: Siege, helm: None) -> Iterator[None]:
-    """The guard."""
+def guard(module_scenario: Scenario, helm: None) -> Iterator[None]:
+    """Installs the guard."""
     del helm
-    admin = besieged.stage.plane.kubectl
+    admin = module_scenario.stage.plane.kubectl
     forged = people.WORKER, people.REPELLING, people.plain_job(people.GATES)
     with people.guarding(admin, admin.in_namespace(TEAMS[0]), *forged):
         yield
 
 
-BESIDE_THE_GUARD = [
+ATTACKS_WITH_GUARD = [
     *REFUSED,
-    *(pytest.param(one, marks=pytest.mark.soak) for one in ATTACKS if one not in REFUSED),
+    *(pytest.param(attack, marks=pytest.mark.soak) for attack in ATTACKS if attack not in REFUSED),
 ]
 
 
-def named(attack: object) -> str:
+def attack_name(attack: object) -> str:
     return getattr(attack, "__name__", "")
 
 
-@pytest.mark.parametrize("attack", ATTACKS, ids=named)
-def test_a_tenant_keeps_no_job_of_others_from_its_nodes(attack: Attack, siege: Siege) -> None:
-    siege.withstands(attack)
-    assert set(siege.tenant.answers) <= {200, 201}, "it was not attacked"
+@pytest.mark.parametrize("attack", ATTACKS, ids=attack_name)
+def test_an_attack_does_not_keep_another_users_job_from_its_nodes(attack: Attack, scenario: Scenario) -> None:
+    scenario.assert_withstands(attack)
+    assert set(scenario.tenant.answers) <= {200, 201}, "the API server accepts the attack"
 
 
 @pytest.mark.usefixtures("guard")
-@pytest.mark.parametrize("attack", BESIDE_THE_GUARD, ids=named)
-def test_the_guard_refuses_what_is_not_true_and_what_only_it_can_stop(attack: Attack, siege: Siege) -> None:
-    siege.withstands(attack)
-    assert set(siege.tenant.answers) == {403} or attack not in REFUSED
+@pytest.mark.parametrize("attack", ATTACKS_WITH_GUARD, ids=attack_name)
+def test_the_guard_refuses_forged_pods_and_no_other_attack_stops_jobs(
+    attack: Attack, scenario: Scenario
+) -> None:
+    scenario.assert_withstands(attack)
+    assert set(scenario.tenant.answers) == {403} or attack not in REFUSED
 
 
 @pytest.mark.usefixtures("guard")
-def test_jobs_are_placed_with_the_guard_and_a_suspended_one_is_resized(siege: Siege) -> None:
-    stage, ada = siege.stage, siege.stage.plane.kubectl.in_namespace(TEAMS[0]).acting_as(people.ADA)
+def test_with_the_guard_jobs_are_placed_and_a_suspended_job_is_resized(scenario: Scenario) -> None:
+    stage, ada = scenario.stage, scenario.stage.plane.kubectl.in_namespace(TEAMS[0]).acting_as(people.ADA)
     ranks = stage.apply("ranks", 3, runLauncherAsWorker=True)
     train = stage.apply("train", 8, runPolicy={"suspend": True})
-    resized = people.patches(ada, "mpijob/train", {"spec": {"mpiReplicaSpecs": {"Worker": {"replicas": 4}}}})
+    resized = people.send_patch(
+        ada, "mpijob/train", {"spec": {"mpiReplicaSpecs": {"Worker": {"replicas": 4}}}}
+    )
     assert resized.returncode == 0, resized.stderr
     place = read(template(ada.get_json("mpijob", "train"), "Worker")["metadata"])
     assert place
     assert place.workers == 4
     stage.jobs[train] = 4
-    assert people.patches(ada, "mpijob/train", {"spec": {"runPolicy": {"suspend": False}}}).returncode == 0
+    assert people.send_patch(ada, "mpijob/train", {"spec": {"runPolicy": {"suspend": False}}}).returncode == 0
     stage.wait(lambda jobs: jobs[train].whole and jobs[ranks].placed)

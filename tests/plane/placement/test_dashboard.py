@@ -1,4 +1,4 @@
-"""The dashboard: a real Prometheus that scrapes the real programs has data for every panel."""
+"""Tests that a real Prometheus that scrapes the real programs has data for every panel of the dashboard."""
 
 import contextlib
 import json
@@ -25,8 +25,8 @@ DASHBOARD = REPOSITORY / "manifests" / "dashboard.json"
 
 
 @contextlib.contextmanager
-def started(stage: Stage, name: str, command: list[str], folder: Path = REPOSITORY) -> Iterator[None]:
-    """Yields a program runs."""
+def running_program(stage: Stage, name: str, command: list[str], folder: Path = REPOSITORY) -> Iterator[None]:
+    """Starts a program, and stops it at the end."""
     program = stage.plane.programs.start(name, command, cwd=folder)
     try:
         yield
@@ -34,7 +34,7 @@ def started(stage: Stage, name: str, command: list[str], folder: Path = REPOSITO
         stage.plane.programs.stop(program)
 
 
-def prometheus(folder: Path, port: int, targets: list[int]) -> list[str]:
+def prometheus_command(folder: Path, port: int, targets: list[int]) -> list[str]:
     """Returns the command of a Prometheus that scrapes these ports of this machine each second."""
     static = {"targets": [f"127.0.0.1:{target}" for target in targets]}
     scrape = {"job_name": "programs", "scrape_interval": "1s", "static_configs": [static]}
@@ -45,21 +45,21 @@ def prometheus(folder: Path, port: int, targets: list[int]) -> list[str]:
 
 
 def values(port: int, query: str) -> list[float]:
-    """Returns the values of a query that are numbers; none while Prometheus does not answer."""
+    """Returns the finite values of a query; none while Prometheus does not answer."""
     try:
-        requests = urllib.parse.urlencode({"query": query})
+        parameters = urllib.parse.urlencode({"query": query})
         with urllib.request.urlopen(
-            f"http://127.0.0.1:{port}/api/v1/query?{requests}", timeout=1
+            f"http://127.0.0.1:{port}/api/v1/query?{parameters}", timeout=1
         ) as response:
             result = json.load(response)["data"]["result"]
     except OSError:
         return []
-    numbers = [float(each["value"][1]) for each in result]
+    numbers = [float(sample["value"][1]) for sample in result]
     return [number for number in numbers if math.isfinite(number)]
 
 
-def ask(running: webhook.RunningWebhook) -> None:
-    """Has the webhook answer a review of a new MPIJob."""
+def send_review(running: webhook.RunningWebhook) -> None:
+    """Sends the webhook a review of a new MPIJob."""
     body, headers = json.dumps(review(mpijob(4))).encode(), {"Content-Type": "application/json"}
     request = urllib.request.Request(f"{running.url}/mutate", body, headers)  # noqa: S310 - on loopback
     context = ssl.create_default_context(cafile=str(running.ca))
@@ -76,9 +76,9 @@ def test_prometheus_has_data_for_every_panel(stage: Stage, tmp_path: Path) -> No
     stage.wait(all_whole)
     plane, metrics = stage.plane, f"--metrics-port={of_webhook}"
     running = webhook.start(plane.programs, tmp_path / "webhook", name="measured", options=[metrics])
-    own = install(plane, "dashboard", tmp_path)
-    certs = own.command("run", metrics_host="127.0.0.1", metrics_port=of_certs)
-    scraping = prometheus(tmp_path, port, [of_webhook, of_placement, of_certs])
+    installation = install(plane, "dashboard", tmp_path)
+    certs = installation.command("run", metrics_host="127.0.0.1", metrics_port=of_certs)
+    scraping_command = prometheus_command(tmp_path, port, [of_webhook, of_placement, of_certs])
     queries = {
         (panel["title"], target["expr"])
         for panel in json.loads(DASHBOARD.read_text(encoding="utf-8"))["panels"]
@@ -86,16 +86,19 @@ def test_prometheus_has_data_for_every_panel(stage: Stage, tmp_path: Path) -> No
     }
     assert len(queries) > 20
 
-    def complete() -> bool:
-        # A counter that rises before the first scrape has not risen for Prometheus.
-        ask(running)
-        empty.intersection_update({each for each in empty if not values(port, each[1])})
-        return not empty
+    def has_data() -> bool:
+        # Prometheus does not see that a counter rose before the first scrape, so each try sends a review.
+        send_review(running)
+        without_data.intersection_update({query for query in without_data if not values(port, query[1])})
+        return not without_data
 
-    empty = set(queries)
-    with started(stage, "certs", certs), started(stage, "prometheus", scraping, tmp_path):
+    without_data = set(queries)
+    with (
+        running_program(stage, "certs", certs),
+        running_program(stage, "prometheus", scraping_command, tmp_path),
+    ):
         try:
-            until(complete, "data for every panel")
+            until(has_data, "data for every panel")
         except NotYetError as error:
-            raise AssertionError(f"no data for {sorted(empty)}") from error
+            raise AssertionError(f"no data for {sorted(without_data)}") from error
     plane.programs.stop(running.program)

@@ -1,4 +1,4 @@
-"""Families of machines on a real API server and scheduler: racks that jobs share, and two at once."""
+"""Tests of machine families with a real API server and scheduler: racks that jobs share, and two families."""
 
 from __future__ import annotations
 
@@ -22,34 +22,37 @@ GPU, CLIQUE, GEN2 = "nvidia.com/gpu", "nvidia.com/gpu.clique", "example.com/gen2
 INDEX = "training.kubeflow.org/replica-index"
 OVERLOAD = 1.5
 JOBS = 12
-"""How many jobs a fleet gets, one after the other."""
+"""The number of jobs that a fleet gets, one after the other."""
 
 
 @dataclass(frozen=True)
-class Sort:
-    """Machines of a fleet: what jobs for them say, and how they form blocks.
+class Family:
+    """A family of machines: what its jobs request, and how their workers form blocks.
 
     Attributes:
         label: The node label of a unit.
-        asks: What a worker requests.
-        selects: The instance type, where the request does not say enough.
-        sizes: Numbers of workers, each with the size of its blocks.
-        shared: Whether jobs share a unit.
+        requests: The resource that a worker requests, and its amount.
+        instance_type: The instance type that jobs select if the resource does not identify the family.
+        sizes: The numbers of workers of jobs, with the size of the jobs' blocks.
+        shared: Whether several jobs can share a unit.
     """
 
     label: str
-    asks: tuple[str, int]
+    requests: tuple[str, int]
     sizes: Mapping[int, int]
-    selects: str = ""
+    instance_type: str = ""
     shared: bool = True
 
 
-SORTS = {
-    "trn3-gen2": Sort(
-        GEN2, (nodes.NEURON, 4), {1: 1, 4: 4, 9: 9, 18: 18, 30: 30, 36: 36, 48: 24}, selects="trn3e.24xlarge"
+FAMILIES = {
+    "trn3-gen2": Family(
+        GEN2,
+        (nodes.NEURON, 4),
+        {1: 1, 4: 4, 9: 9, 18: 18, 30: 30, 36: 36, 48: 24},
+        instance_type="trn3e.24xlarge",
     ),
-    "nvl72": Sort(CLIQUE, (GPU, 4), {1: 1, 2: 2, 4: 4, 8: 8, 12: 12, 16: 16, 18: 9, 24: 12, 32: 16}),
-    "trn2u": Sort(nodes.SERVER_ID_4, (nodes.NEURON, 16), {4: 4, 8: 4, 16: 4}, shared=False),
+    "nvl72": Family(CLIQUE, (GPU, 4), {1: 1, 2: 2, 4: 4, 8: 8, 12: 12, 16: 16, 18: 9, 24: 12, 32: 16}),
+    "trn2u": Family(nodes.SERVER_ID_4, (nodes.NEURON, 16), {4: 4, 8: 4, 16: 4}, shared=False),
 }
 ROWS = f"""
 families:
@@ -68,23 +71,23 @@ FLEETS = {
 
 @dataclass
 class Fleet:
-    """A stage with machines of some sorts, and the jobs on it."""
+    """A stage with the machines of some families, and the jobs on it."""
 
     stage: Stage
-    sorts: tuple[str, ...]
-    jobs: dict[Key, tuple[Sort, int]] = field(default_factory=dict)
+    families: tuple[str, ...]
+    jobs: dict[Key, tuple[Family, int]] = field(default_factory=dict)
     number: int = 0
 
-    def apply(self, sort: Sort, workers: int, team: str) -> Key:
+    def apply(self, family: Family, workers: int, team: str) -> Key:
         """Creates a job."""
         self.number += 1
-        spec = {"nodeSelector": {nodes.INSTANCE_TYPE: sort.selects}} if sort.selects else {}
-        resource, amount = sort.asks
+        spec = {"nodeSelector": {nodes.INSTANCE_TYPE: family.instance_type}} if family.instance_type else {}
+        resource, amount = family.requests
         document = mpijob(
             workers, name=f"job-{self.number}", resource=resource, amount=amount, worker_spec=spec
         )
         key, _ = self.stage.create(document, team)
-        self.jobs[key] = sort, workers
+        self.jobs[key] = family, workers
         return key
 
     def finish(self, key: Key) -> None:
@@ -92,8 +95,8 @@ class Fleet:
         self.stage.finish(key)
         del self.jobs[key]
 
-    def where(self, pods: Iterable[Object]) -> dict[Key, dict[int, str]]:
-        """Returns the node of each worker that has one, by number, for each job."""
+    def nodes_by_job(self, pods: Iterable[Object]) -> dict[Key, dict[int, str]]:
+        """Returns for each job the node of each bound worker, by the worker's index."""
         by_job: dict[Key, dict[int, str]] = {key: {} for key in self.jobs}
         for pod in pods:
             metadata, node = pod["metadata"], pod["spec"].get("nodeName")
@@ -102,118 +105,124 @@ class Fleet:
                 by_job[key][int(metadata["labels"][INDEX])] = node
         return by_job
 
-    def free(self, sort: Sort, taken: set[str]) -> Counter[str]:
-        """Returns how many nodes a job could have of each unit."""
+    def free_nodes(self, family: Family, taken: set[str]) -> Counter[str]:
+        """Returns for each unit the number of nodes that a new job could use."""
         units: defaultdict[str, list[str]] = defaultdict(list)
         for name, labels in self.stage.labels.items():
-            if sort.label in labels:
-                units[labels[sort.label]].append(name)
+            if family.label in labels:
+                units[labels[family.label]].append(name)
         result = Counter[str]()
         for unit, names in units.items():
             able = [name for name in names if name not in self.stage.sick and name not in taken]
-            result[unit] = len(able) if sort.shared or len(able) == len(names) else 0
+            result[unit] = len(able) if family.shared or len(able) == len(names) else 0
         return result
 
-    def fits(self, sort: Sort, workers: int, taken: set[str]) -> bool:
-        """Returns whether there is room for a job."""
-        size = sort.sizes[workers]
-        return sum(each >= size for each in self.free(sort, taken).values()) >= workers // size
+    def fits(self, family: Family, workers: int, taken: set[str]) -> bool:
+        """Returns whether enough units have enough free nodes for a job."""
+        size = family.sizes[workers]
+        return sum(count >= size for count in self.free_nodes(family, taken).values()) >= workers // size
 
     def is_final(self, pods: Iterable[Object]) -> bool:
-        """Returns whether no job has a part of its nodes, and none waits for which there is room."""
-        where = self.where(pods)
-        taken = {node for nodes_ in where.values() for node in nodes_.values()}
-        for key, (sort, workers) in self.jobs.items():
-            if 0 < len(where[key]) < workers or (not where[key] and self.fits(sort, workers, taken)):
+        """Returns whether no job has only a part of its nodes, and no job waits although it fits."""
+        nodes_by_job = self.nodes_by_job(pods)
+        taken = {node for nodes_by_index in nodes_by_job.values() for node in nodes_by_index.values()}
+        for key, (family, workers) in self.jobs.items():
+            if 0 < len(nodes_by_job[key]) < workers or (
+                not nodes_by_job[key] and self.fits(family, workers, taken)
+            ):
                 return False
         return True
 
     def wait(self) -> dict[Key, dict[int, str]]:
-        """Waits until nothing more can be placed, and returns where the jobs are."""
+        """Waits until the placement is final, and returns the nodes of each job."""
         kubectl = self.stage.plane.kubectl
         pods = kubectl.wait_for(
             lambda pods: self.is_final(pods["items"]), "pods", "-A", "-l", WORKER, timeout=60
         )
-        return self.where(pods["items"])
+        return self.nodes_by_job(pods["items"])
 
-    def whole(self, key: Key, where: Mapping[int, str]) -> bool:
-        """Returns whether all workers have a node of their own, each block in a unit of its own."""
-        sort, workers = self.jobs[key]
+    def whole(self, key: Key, nodes_by_index: Mapping[int, str]) -> bool:
+        """Returns whether every worker of a job has its own node, and every block its own unit."""
+        family, workers = self.jobs[key]
         blocks: defaultdict[int, set[str]] = defaultdict(set)
-        for number, node in where.items():
-            blocks[number // sort.sizes[workers]].add(self.stage.labels[node][sort.label])
-        units = [unit for each in blocks.values() for unit in each]
+        for index, node in nodes_by_index.items():
+            blocks[index // family.sizes[workers]].add(self.stage.labels[node][family.label])
+        units = [unit for units_of_block in blocks.values() for unit in units_of_block]
         return (
-            len({*where.values()}) == workers
-            and len({*units}) == len(units) == workers // sort.sizes[workers]
+            len({*nodes_by_index.values()}) == workers
+            and len({*units}) == len(units) == workers // family.sizes[workers]
         )
 
 
 @pytest.fixture(scope="module", params=FLEETS)
-def made(
+def module_fleet(
     request: pytest.FixtureRequest, tools: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Fleet]:
-    """A fleet with the program."""
+    """A fleet on which the placement program runs."""
     assert tools
-    sorts, machines = FLEETS[request.param]
+    families, machines = FLEETS[request.param]
     folder = tmp_path_factory.mktemp("families")
     with staged(folder, ultraservers=machines, plane=BreakablePlane, rows=ROWS) as stage:
         stage.start_program()
-        yield Fleet(stage, sorts)
+        yield Fleet(stage, families)
 
 
 @pytest.fixture
-def fleet(made: Fleet, seed: int) -> Iterator[Fleet]:
-    """The same with some sick nodes, and without jobs."""
+def fleet(module_fleet: Fleet, seed: int) -> Iterator[Fleet]:
+    """The fleet with some sick nodes and without jobs."""
     chance = random.Random(seed)  # noqa: S311 - no secret
-    names = sorted(name for name, labels in made.stage.labels.items() if len(labels) > 6)
+    names = sorted(name for name, labels in module_fleet.stage.labels.items() if len(labels) > 6)
     for name in chance.sample(names, len(names) // 18):
-        made.stage.cordon(name)
-    yield made
-    for key in list(made.jobs):
-        made.finish(key)
-    made.stage.clear()
+        module_fleet.stage.cordon(name)
+    yield module_fleet
+    for key in list(module_fleet.jobs):
+        module_fleet.finish(key)
+    module_fleet.stage.clear()
 
 
-def drawn(fleet: Fleet, chance: random.Random) -> tuple[Sort, int]:
-    """Returns a sort of machines and a number of workers for which the empty fleet has room."""
-    sort = SORTS[chance.choice(fleet.sorts)]
-    return sort, chance.choice([size for size in sort.sizes if fleet.fits(sort, size, set())])
+def draw_job(fleet: Fleet, chance: random.Random) -> tuple[Family, int]:
+    """Returns a family and a number of workers, by chance, of a job that fits on the empty fleet."""
+    family = FAMILIES[chance.choice(fleet.families)]
+    return family, chance.choice([size for size in family.sizes if fleet.fits(family, size, set())])
 
 
-@pytest.mark.limit(120, "a dozen jobs, each until all its workers have nodes")
-def test_jobs_that_come_one_by_one_are_all_whole(fleet: Fleet, seed: int) -> None:
+@pytest.mark.limit(120, "places twelve jobs, one after the other")
+def test_jobs_that_are_created_one_by_one_are_all_placed_whole(fleet: Fleet, seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311 - no secret
-    where: dict[Key, dict[int, str]] = {}
+    nodes_by_job: dict[Key, dict[int, str]] = {}
     for _ in range(JOBS):
-        sort, workers = drawn(fleet, chance)
-        while not fleet.fits(sort, workers, {node for each in where.values() for node in each.values()}):
+        family, workers = draw_job(fleet, chance)
+        while not fleet.fits(
+            family, workers, {node for by_index in nodes_by_job.values() for node in by_index.values()}
+        ):
             key = chance.choice(sorted(fleet.jobs))
             fleet.finish(key)
-            where.pop(key)
-        fleet.apply(sort, workers, chance.choice(TEAMS))
-        where = fleet.wait()
-        assert all(fleet.whole(key, nodes_) for key, nodes_ in where.items())
+            nodes_by_job.pop(key)
+        fleet.apply(family, workers, chance.choice(TEAMS))
+        nodes_by_job = fleet.wait()
+        assert all(fleet.whole(key, nodes_by_index) for key, nodes_by_index in nodes_by_job.items())
 
 
-@pytest.mark.limit(120, "jobs for one and a half times the nodes, until all have ended")
-def test_of_jobs_that_come_at_once_each_is_whole_and_no_node_is_held(fleet: Fleet, seed: int) -> None:
+@pytest.mark.limit(120, "runs jobs for one and a half times the nodes, until all have ended")
+def test_jobs_that_are_created_at_once_are_placed_whole_and_hold_no_part_of_their_nodes(
+    fleet: Fleet, seed: int
+) -> None:
     chance = random.Random(seed)  # noqa: S311 - no secret
-    requests = Counter[str]()
+    workers_by_label = Counter[str]()
     while True:
-        sort, workers = drawn(fleet, chance)
-        healthy = sum(fleet.free(sort, set()).values())
-        if requests[sort.label] > OVERLOAD * healthy:
+        family, workers = draw_job(fleet, chance)
+        healthy = sum(fleet.free_nodes(family, set()).values())
+        if workers_by_label[family.label] > OVERLOAD * healthy:
             break
-        requests[sort.label] += workers
-        fleet.apply(sort, workers, chance.choice(TEAMS))
-    count, done = len(fleet.jobs), 0
+        workers_by_label[family.label] += workers
+        fleet.apply(family, workers, chance.choice(TEAMS))
+    count, finished = len(fleet.jobs), 0
     while fleet.jobs:
-        where = fleet.wait()
-        ended = [key for key, nodes_ in where.items() if nodes_]
-        assert ended, f"{len(fleet.jobs)} jobs wait, and no node is taken"
-        assert all(fleet.whole(key, where[key]) for key in ended)
-        for key in ended:
+        nodes_by_job = fleet.wait()
+        placed = [key for key, nodes_by_index in nodes_by_job.items() if nodes_by_index]
+        assert placed, f"{len(fleet.jobs)} jobs wait, and no node is taken"
+        assert all(fleet.whole(key, nodes_by_job[key]) for key in placed)
+        for key in placed:
             fleet.finish(key)
-        done += len(ended)
-    assert done == count
+        finished += len(placed)
+    assert finished == count

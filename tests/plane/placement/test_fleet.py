@@ -1,4 +1,4 @@
-"""A fleet of a thousand nodes with a user in it who would stop it."""
+"""Tests of a fleet of a thousand nodes, in which a user tries to stop all jobs."""
 
 from pathlib import Path
 from random import Random
@@ -14,7 +14,7 @@ ULTRASERVERS = 250
 
 @pytest.mark.soak
 @pytest.mark.parametrize(
-    "attack", [(hostile.forged, 2_500, 500), (hostile.gated, 10_000, 50)], ids=["all", "gated"]
+    "attack", [(hostile.forged, 2_500, 500), (hostile.gated, 10_000, 50)], ids=["forged", "gated"]
 )
 def test_on_a_thousand_nodes_all_jobs_are_placed_whole_next_to_a_hostile_namespace(
     attack: tuple[hostile.Sort, int, int], tools: Path, tmp_path: Path, seed: int
@@ -22,12 +22,12 @@ def test_on_a_thousand_nodes_all_jobs_are_placed_whole_next_to_a_hostile_namespa
     sort, count, jobs = attack
     assert tools
     with staged(tmp_path, ultraservers=ULTRASERVERS) as stage:
-        make_sick(stage, 0.25, Random(seed))  # noqa: S311 - an experiment that can be had again
+        make_sick(stage, 0.25, Random(seed))  # noqa: S311 - a repeatable experiment
         created = hostile.fill(stage, count, sort)
         program = stage.start_program()
         result = one_by_one(stage, jobs, Random(seed), print)  # noqa: S311
-        answer = hostile.outcome(stage, created, program)
+        outcome = hostile.outcome(stage, created, program)
     assert created == count
     assert (result.whole, result.straddle, result.stuck, result.held) == (jobs, 0, 0, 0)
-    assert answer.deleted == 0
-    assert answer.peak < hostile.MEMORY
+    assert outcome.deleted == 0
+    assert outcome.peak < hostile.MEMORY

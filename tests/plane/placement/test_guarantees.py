@@ -1,4 +1,4 @@
-"""Teams with guarantees, and one without, on the real scheduler."""
+"""Tests of two teams with guarantees, and a team without, on the real scheduler."""
 
 import urllib.request
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ def port(stage: Stage) -> Iterator[int]:
         stage.rules.write_text(table, encoding="utf-8")
 
 
-def waiting(port: int) -> bool:
+def three_jobs_wait(port: int) -> bool:
     """Returns whether three jobs wait because of guarantees."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
         return 'waiting_jobs{reason="guarantee"} 3.0' in answer.read().decode()
@@ -40,20 +40,20 @@ def waiting(port: int) -> bool:
 
 @pytest.mark.limit(90, "starts the program, and waits for the jobs of three teams")
 def test_two_teams_get_their_guarantees_next_to_a_third(stage: Stage, port: int) -> None:
-    others = [stage.apply(f"other-{number}", 4, OTHER) for number in range(6)]
-    stage.wait(lambda jobs: sum(jobs[key].whole for key in others) == 3)
-    until(lambda: waiting(port), "three jobs that wait because of guarantees")
+    other_jobs = [stage.apply(f"other-{number}", 4, OTHER) for number in range(6)]
+    stage.wait(lambda jobs: sum(jobs[key].whole for key in other_jobs) == 3)
+    until(lambda: three_jobs_wait(port), "three jobs that wait because of guarantees")
     # Only the guarantees kept the units free: both teams are admitted, although others have waited longer.
     large, small = stage.apply("large", 8, FIRST), stage.apply("small", 4, SECOND)
     placed = stage.wait(lambda jobs: jobs[large].whole and jobs[small].whole)
-    assert sum(placed[key].placed for key in others) == 3
-    # What a team no longer uses stays free for it.
+    assert sum(placed[key].placed for key in other_jobs) == 3
+    # Units that a team no longer uses stay free for this team.
     stage.finish(large)
     stage.apply("beyond", 8, SECOND)
     again = stage.apply("again", 4, FIRST)
     assert stage.wait(lambda jobs: jobs[again].whole)[again].whole
-    still = stage.standings()
-    assert [name for (_, name), job in still.items() if not job.nodes] == [
+    standings = stage.standings()
+    assert [name for (_, name), job in standings.items() if not job.nodes] == [
         *(name for (_, name), job in placed.items() if name.startswith("other") and not job.nodes),
         "beyond",
     ]

@@ -1,4 +1,4 @@
-"""``kubectl ultraserver`` where the placement program places jobs, and where it does not run."""
+"""Tests of ``kubectl ultraserver`` while the placement program runs, and while it does not run."""
 
 import re
 import urllib.request
@@ -17,8 +17,8 @@ from kube.api import leases_path
 from testbed.experiment.judge import all_whole
 from testbed.experiment.stage import ACCOUNT, NAMESPACE, TEAMS, Stage
 from testbed.mpijob import mpijob
-from testbed.plane.plugin import eventually, previewed, texts
-from testbed.plane.previews import previews, wait_until_served
+from testbed.plane.plugin import eventually, finding_texts, run_preview
+from testbed.plane.previews import run_preview_service, wait_until_served
 from testbed.plane.process import free_ports
 from testbed.waiting import until
 from webhook.app import create_app
@@ -28,23 +28,23 @@ from webhook.preview.views import preview_blueprint
 from webhook.rules.source import TableSource
 
 
-def test_a_program_that_does_not_run_is_named(stage: Stage) -> None:
+def test_why_reports_that_the_placement_program_does_not_run(stage: Stage) -> None:
     inside = stage.plane.kubectl.in_namespace(TEAMS[0])
     stage.api.delete(f"{leases_path(NAMESPACE)}/{ACCOUNT}")
     stage.apply("waits", 4)
     value = eventually(inside, ["why", "waits"], lambda obj: len(obj["findings"]) == 2)
-    about, silent = texts(value)
-    assert about.startswith("program ultraserver-placement: would admit the job to ")
-    assert silent.startswith("program ultraserver-placement: does not run: it has no Lease")
+    admission, missing = finding_texts(value)
+    assert admission.startswith("program ultraserver-placement: would admit the job to ")
+    assert missing.startswith("program ultraserver-placement: does not run: it has no Lease")
     stage.start_program()
     eventually(inside, ["verify", "waits"], lambda obj: obj["whole"])
-    onto = about.rpartition(" ")[2]
+    unit = admission.rpartition(" ")[2]
     rows = eventually(inside, ["verify", "waits"], lambda obj: obj["whole"])["rows"]
-    assert {row["labels"][SERVER_4] for row in rows} == {onto}
+    assert {row["labels"][SERVER_4] for row in rows} == {unit}
 
 
 @pytest.mark.limit(60, "starts the program, and waits for the jobs of two teams")
-def test_the_queue_has_the_programs_order_and_the_start_by_a_deadline_and_the_program_says_what_fits(
+def test_queue_shows_the_order_and_the_starts_of_waiting_jobs_and_the_preview_whether_a_job_fits(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inside = stage.plane.kubectl.in_namespace(TEAMS[0])
@@ -59,7 +59,7 @@ def test_the_queue_has_the_programs_order_and_the_start_by_a_deadline_and_the_pr
         return [job["reason"] for job in obj["jobs"]] == ["units", "nodes"]
 
     shown = eventually(inside, ["queue"], waits)
-    # No reservation, because the job is young: by the deadline of the other job, an estimate.
+    # The job is too young for a reservation. Its start is an estimate, by the deadline of the other job.
     count, _, start = shown["text"].partition("; ")
     assert re.fullmatch(r"2 jobs wait at ..:.. UTC, 1 of them blocked", count)
     assert re.fullmatch(r"team-a/train is next and starts in 2 h \(about .* UTC\)\.", start)
@@ -78,7 +78,8 @@ def test_the_queue_has_the_programs_order_and_the_start_by_a_deadline_and_the_pr
         until(lambda sample=sample: f"ultraserver_placement_{sample}\n" in metrics(port), sample)
     assert fit(stage, port, 8).startswith("fits now on ")
     until(
-        lambda: fit(stage, port, 16).startswith("would be second in the queue, and may start in "), "a pause"
+        lambda: fit(stage, port, 16).startswith("would be second in the queue, and may start in "),
+        "an answer about a job of 16 workers",
     )
     # A job that has waited for a quarter of an hour gets a reservation.
     later = timedelta(minutes=15)
@@ -113,21 +114,21 @@ def metrics(port: int) -> str:
 
 @pytest.fixture
 def served(stage: Stage, passed_on: None) -> Iterator[None]:
-    """The installation's preview service."""
+    """The preview service of the installation."""
     assert passed_on is None
-    with previews(stage.plane, NAMESPACE, stage.rules) as inside:
+    with run_preview_service(stage.plane, NAMESPACE, stage.rules) as inside:
         wait_until_served(inside)
         yield
 
 
 @pytest.mark.usefixtures("served")
-def test_jobs_get_the_nodes_of_their_preview_or_wait_for_its_reason(stage: Stage) -> None:
+def test_jobs_get_the_units_of_their_preview_or_wait_for_the_previewed_reason(stage: Stage) -> None:
     inside = stage.plane.kubectl.in_namespace(TEAMS[0])
     stage.start_program()
     stage.apply("pair", 2)
     stage.wait(all_whole)
     jobs = [mpijob(workers, name=f"of-{workers}") for workers in (2, 16, 8)]
-    _, (small, large, late) = previewed(inside, *jobs, options=["--fit"])
+    _, (small, large, late) = run_preview(inside, *jobs, options=["--fit"])
     assert [item["fit"]["fits"] for item in (small, large, late)] == [True, True, False]
     for item, workers in ((small, 2), (large, 16)):
         stage.apply(f"of-{workers}", workers)
@@ -135,9 +136,9 @@ def test_jobs_get_the_nodes_of_their_preview_or_wait_for_its_reason(stage: Stage
         key = SERVER_4 if workers > 2 else SERVER_2
         assert {row["labels"][key] for row in rows} == {*item["fit"]["units"]}
     stage.apply("of-8", 8)
-    # Before that it waits for its own pods.
+    # At first, the job waits for its own pods.
     needs = "program ultraserver-placement: does not admit the job: needs"
-    value = eventually(inside, ["why", "of-8"], lambda obj: needs in "".join(texts(obj)[:1]))
+    value = eventually(inside, ["why", "of-8"], lambda obj: needs in "".join(finding_texts(obj)[:1]))
     (finding,) = value["findings"]
     assert late["fit"]["text"] == f"would wait: {finding['text'].removeprefix('does not admit the job: ')}"
     assert late["fit"]["details"] == finding["details"]

@@ -1,4 +1,4 @@
-"""A node of a running job fails: the program, mpi-operator and the scheduler bring the job elsewhere."""
+"""Tests of a running job with a failed node: the program, mpi-operator and the scheduler move the job."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from testbed.waiting import until
 SECONDS = {"failed_seconds": 2, "interval_seconds": 1}
 
 
-def running(stage: Stage, choice: str, workers: int) -> tuple[Key, dict[str, Object]]:
-    """Returns a job that runs as its kubelets would say, and its workers by uid."""
+def create_running_job(stage: Stage, choice: str, workers: int) -> tuple[Key, dict[str, Object]]:
+    """Creates a job whose workers are marked as Running, and returns its key and its workers by uid."""
     key, _ = stage.create(mpijob(workers, annotations={ON_NODE_FAILURE: choice}))
     stage.wait(all_whole)
     pods = [pod for pod in stage.pods(key) if pod["metadata"]["labels"].get(ROLE) == "worker"]
@@ -44,7 +44,7 @@ def event_texts(stage: Stage, key: Key, reason: str) -> set[str]:
 
 def test_a_block_moves_when_its_node_is_not_ready(stage: Stage) -> None:
     stage.start_program(**SECONDS)
-    key, workers = running(stage, "move", 8)
+    key, workers = create_running_job(stage, "move", 8)
     victim = workers[min(workers)]
     node = victim["spec"]["nodeName"]
     broken = stage.labels[node][nodes.SERVER_ID_4]
@@ -56,7 +56,7 @@ def test_a_block_moves_when_its_node_is_not_ready(stage: Stage) -> None:
     ready = {"op": "add", "path": "/status/conditions", "value": [{"type": "Ready", "status": "Unknown"}]}
     stage.api.patch(f"/api/v1/nodes/{node}/status", [ready])
     try:
-        # No kubelet ends it, so the program does. Its neighbours have their grace period.
+        # No kubelet ends this pod, so the program does. The other pods of the block have a grace period.
         until(lambda: victim["metadata"]["uid"] not in uids(stage, key), "the end of the pod on the node")
         assert block - uids(stage, key) == {victim["metadata"]["uid"]}
         stage.wait(lambda jobs: all_whole(jobs) and node not in jobs[key].nodes)
@@ -72,9 +72,9 @@ def test_a_block_moves_when_its_node_is_not_ready(stage: Stage) -> None:
     assert text.endswith(f": node {node} is not ready")
 
 
-def test_all_of_a_job_restarts_when_its_node_is_gone(stage: Stage) -> None:
+def test_all_workers_restart_when_a_node_of_their_job_is_deleted(stage: Stage) -> None:
     stage.start_program(**SECONDS)
-    key, workers = running(stage, "restart", 8)
+    key, workers = create_running_job(stage, "restart", 8)
     node = workers[min(workers)]["spec"]["nodeName"]
     stored = stage.plane.kubectl.get_json("node", node)
     stage.plane.kubectl.run("delete", "node", node)
