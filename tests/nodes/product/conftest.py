@@ -61,7 +61,10 @@ def installed(real_plane: RealPlane, release_folder: Path) -> Kubectl:
 def installed_product(real_plane: RealPlane, installed: Kubectl) -> Product:
     """The installed product, and a namespace for jobs. Every test restores the product."""
     result = Product(real_plane, installed, real_plane.kubectl.create_namespace("team-a"))
-    until(lambda: webhook_mutates_jobs(real_plane.kubeconfig, "team-a"), "a job of team-a that the webhook places")
+    until(
+        lambda: webhook_mutates_jobs(real_plane.kubeconfig, "team-a"),
+        "a job of team-a that the webhook places",
+    )
     return result
 
 

@@ -202,7 +202,7 @@ class Job:
     def assert_computes(self, plugins: Mapping[str, NeuronPlugin]) -> None:
         """Waits until the job has succeeded, and asserts that all ranks took part, in topology order."""
         launcher = self.wait_for_end()
-        logs = {container: self.log(container) for container in story.containers(launcher)}
+        logs = {container: self.log(container) for container in story.container_names(launcher)}
         assert launcher["status"]["phase"] == "Succeeded", logs
         nodes, ranks = self.wait_until_placed(), self.ranks()
         size = len(nodes)

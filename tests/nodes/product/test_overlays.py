@@ -17,7 +17,7 @@ from testbed.nodes import story
 from testbed.nodes.plane import RealPlane
 from testbed.nodes.plugin import NeuronPlugin
 from testbed.plane.controlplane import is_established
-from testbed.plane.jobs import to_json, list_object
+from testbed.plane.jobs import list_object, to_json
 from testbed.plane.kubectl import Kubectl, Object
 from testbed.plane.managers import definition
 from testbed.plane.webhook import INJECT

@@ -113,7 +113,7 @@ def filling_pod(product: Product, node: str) -> Object:
     container = {"name": "main", "image": BUSYBOX, "command": ["busybox", "sleep", "3600"]}
     container |= {"resources": {"requests": {"cpu": f"{allocatable - requests}m"}}}
     spec = {"nodeName": node, "terminationGracePeriodSeconds": 1, "containers": [container]}
-    number = product.plane.nodes[node].place.number
+    number = product.plane.nodes[node].host.number
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"fills-{number}"}, "spec": spec}
 
 

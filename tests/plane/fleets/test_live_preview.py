@@ -14,7 +14,7 @@ from testbed import chart
 from testbed.mpijob import WORKER, mpijob
 from testbed.plane import webhook
 from testbed.plane.controlplane import ControlPlane
-from testbed.plane.jobs import delete_all, to_json, list_object
+from testbed.plane.jobs import delete_all, list_object, to_json
 from testbed.plane.kubectl import Kubectl, Object
 from testbed.plane.nodes import INSTANCE_TYPE
 from testbed.plane.plugin import account, plugin, run_preview

@@ -12,7 +12,7 @@ from testbed import chart
 from testbed.experiment.attacks import repelling
 from testbed.mpijob import mpijob
 from testbed.plane import webhook
-from testbed.plane.jobs import ROLE, template, to_json, list_object
+from testbed.plane.jobs import ROLE, list_object, template, to_json
 from testbed.plane.kubectl import Kubectl, KubectlError, Object
 from testbed.waiting import until
 

@@ -270,7 +270,9 @@ def test_a_worker_without_devices_may_not_have_the_job_label(ada: Kubectl) -> No
     assert refused.stderr.count("ValidatingAdmissionPolicy 'ultraserver-webhook-guard-pods'") == len(idle)
     waits = [labelled_worker("waits", **people.GATES), labelled_worker("claims", **CLAIMS, **people.GATES)]
     waits.append(pod("other-claims", {keys.JOB: "team-b.train_Job.batch"}, **CLAIMS))
-    assert_done(send(ada.acting_as(people.OPERATOR), jobs.list_object(labelled_worker("asks", DEVICE), *waits)))
+    assert_done(
+        send(ada.acting_as(people.OPERATOR), jobs.list_object(labelled_worker("asks", DEVICE), *waits))
+    )
 
 
 def send_binding(

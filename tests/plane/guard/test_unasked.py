@@ -7,7 +7,7 @@ import pytest
 from contract import keys
 from contract.keys import GATE, PLACE, SERVER_2, SERVER_4
 from testbed.plane.controlplane import ControlPlane
-from testbed.plane.jobs import temporary_namespace, list_object
+from testbed.plane.jobs import list_object, temporary_namespace
 from testbed.plane.kubectl import Kubectl, Object
 from tests.plane.guard import people
 from tests.plane.guard.people import (

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from testbed.topology import SERVERS, with_changed_files, pairs, servers, single, trn2u
+from testbed.topology import SERVERS, pairs, servers, single, trn2u, with_changed_files
 from tests.initscript.stages import command
 from tests.plane.initscript.harness import BASE_IMAGE_SSH, Fleet
 from tests.plane.initscript.run import container, errors_of, settings, wait_until_timeout
@@ -135,7 +135,9 @@ def test_a_node_that_never_completes_its_ultraserver_is_named() -> None:
 
 def test_all_failures_are_reported_in_one_run() -> None:
     topology = [*servers(4), trn2u(SERVERS[0], 0), trn2u(SERVERS[0], 0)]
-    topology = with_changed_files(with_changed_files(topology, 0, ultraserver_mode="4"), 1, server_id_4="0" * 16, node_id_4="-1")
+    topology = with_changed_files(
+        with_changed_files(topology, 0, ultraserver_mode="4"), 1, server_id_4="0" * 16, node_id_4="-1"
+    )
     with Fleet(topology, late={5}) as fleet:
         messages = init_errors(fleet)
     assert messages[0].startswith(
@@ -244,7 +246,11 @@ def test_a_full_file_system_leaves_the_environment_file_unchanged() -> None:
 
 
 def test_workers_of_one_server_without_a_common_mode_are_named() -> None:
-    with Fleet(with_changed_files(with_changed_files(pairs(2), 0, ultraserver_mode="3,4"), 1, ultraserver_mode="2, 4")) as fleet:
+    with Fleet(
+        with_changed_files(
+            with_changed_files(pairs(2), 0, ultraserver_mode="3,4"), 1, ultraserver_mode="2, 4"
+        )
+    ) as fleet:
         messages = init_errors(fleet, NEURON_ULTRASERVER_NODE_CONFIG="2")
     assert len(messages) == 2
     assert "no ultraserver_mode in common that node config 2 can use (3 or 2):" in messages[0]
@@ -252,7 +258,9 @@ def test_workers_of_one_server_without_a_common_mode_are_named() -> None:
 
 
 def test_the_first_mode_that_all_workers_of_a_server_support_is_used() -> None:
-    topology = with_changed_files(with_changed_files(pairs(2), 0, ultraserver_mode="2, 3, 4"), 1, ultraserver_mode="2 4")
+    topology = with_changed_files(
+        with_changed_files(pairs(2), 0, ultraserver_mode="2, 3, 4"), 1, ultraserver_mode="2 4"
+    )
     with Fleet(topology) as fleet:
         done = container(fleet, "init", NEURON_ULTRASERVER_NODE_CONFIG="2")
         assert not done.returncode, done
