@@ -69,7 +69,7 @@ def main() -> None:
 )
 @seconds("--bound-seconds", default=120.0, help="Seconds until an admission that lacks nodes has failed.")
 @seconds("--interval-seconds", default=10.0, help="Seconds between two decisions if nothing changes.")
-@seconds("--failed-seconds", default=60.0, help="Seconds after which an unusable node has failed for jobs.")
+@seconds("--failed-seconds", default=60.0, help="Seconds for which jobs tolerate an unusable node.")
 @seconds("--default-limit-seconds", default=86400.0, help="Assumed time limit of jobs that have none.")
 @option(
     "--rules",
@@ -80,7 +80,7 @@ def main() -> None:
 @option("--metrics-port", type=int, default=0, help="Port to serve metrics on; 0 for no metrics.")
 @option("--answers", is_flag=True, help="On the metrics port, answer the preview service whether a job fits.")
 @option("--log-format", type=click.Choice(logs.FORMATS), default="json", help="Format of the log.")
-def run(**options: Any) -> None:  # noqa: ANN401 - click passes what is named above
+def run(**options: Any) -> None:  # noqa: ANN401 - click passes the options above
     """Decide which jobs start, until SIGTERM."""
     # prometheus_client is for this command only.
     from kube.metrics import serve  # noqa: PLC0415
@@ -88,8 +88,8 @@ def run(**options: Any) -> None:  # noqa: ANN401 - click passes what is named ab
 
     logs.configure(options["log_format"], "placement")
     metrics = Metrics()
-    names = "bound", "default_limit", "failed"
-    bound, default_limit, failed = (timedelta(seconds=options[f"{name}_seconds"]) for name in names)
+    settings = "bound", "default_limit", "failed"
+    bound, default_limit, failed = (timedelta(seconds=options[f"{name}_seconds"]) for name in settings)
     try:
         units = watch_units(options["rules"]).refresh
         api, *watch_clients = (connect(options["kubeconfig"]) for _ in range(1 + len(COLLECTIONS)))

@@ -1,17 +1,19 @@
 """Limits for the fields of a pod and of its device claims, because users can write any number of values.
 
-The program stores the conditions of each pod and compares them with each node. The conditions of 10,000 Pods
-with 200 parts each take 150 MB.
+The program stores the conditions of each pod (node selector, node affinity, tolerations) and compares them
+with each node. The conditions of 10,000 Pods with 200 parts each take 150 MB.
 """
 
 from typing import Final
 
-# Parts: a term, an expression, a toleration or a label is four parts, and each value of an expression is one.
+# Parts of a pod's conditions. A term, an expression, a toleration and a label have four parts each. Each
+# value of an expression is one more part.
 MOST_CONDITIONS: Final = 200
-MOST_TEXT: Final = 4096  # characters: a maximum each for the conditions, the labels and the anti-affinity
+MOST_TEXT: Final = 4096  # characters of a pod's conditions, of its labels, and of its anti-affinity
 MOST_APART: Final = 16  # anti-affinity terms; the guard denies pods with more terms
-MOST_APART_TEXT: Final = 1024  # characters of these terms, or of the labels, without a placement annotation
-# Labels of a pod without a placement annotation. If the pod has more labels, only the `MARKS` are stored.
+# For a pod without a placement annotation: characters of its anti-affinity, and of its labels; and the number
+# of its labels. If the labels exceed a limit, only the `MARKS` are stored.
+MOST_APART_TEXT: Final = 1024
 MOST_LABELS: Final = 32
 # Bytes of the annotations of a gated worker: the API server permits 262,144, and a plan needs 18,300.
 MOST_ANNOTATIONS: Final = 240_000

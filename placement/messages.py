@@ -1,8 +1,8 @@
 """The texts that placement shows to people, and the codes for programs.
 
-If a text contains values, it is a function, mostly the ``format`` of a template. `Reason` has the codes of
-the reasons for which a job waits, `EventReason` the reasons of Events, and `FAULTS` the codes of Pods that
-cannot be placed. docs/reference.md lists the codes of `Reason` and `EventReason`.
+A text with values is a function, mostly the ``format`` of a template. `Reason` has the codes of the reasons
+for which a job waits, `EventReason` has the reasons of Events, and `FAULTS` has the codes of the reasons for
+which a Pod cannot be placed. docs/reference.md lists the codes of `Reason` and `EventReason`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -77,13 +77,13 @@ FAULTS: Final[Mapping[object, str]] = {
     "labels": f"its labels have {{}} characters: at most {MOST_TEXT} are supported",
     "claims": f"it has {{}} resourceClaims: at most {MOST_CLAIMS} are supported",
     # The device claims of the Pod cannot be read, or cost too much to compare.
-    "lost": "device claims cannot be watched: {}",
+    "stale": "device claims cannot be watched: {}",
     "shared": "claim {} is shared by its pods: use a resourceClaimTemplateName, so that each pod has its own",
-    "unmade": "no claim was created from {} yet: see the pod's Events",
-    "of": "{}: {}",
+    "uncreated": "no claim was created from {} yet: see the pod's Events",
+    "nested": "{}: {}",
     "class": "{}: there is no DeviceClass {}",
     "mode": "{} has ultraserverMode {}, and the job has node config {}: use one number in both",
-    "asks": "its claims have {} requests for devices: at most {} are compared; use the field count",
+    "many": "its claims have {} requests for devices: at most {} are compared; use the field count",
     "requests": f"it has {{}} requests and comparisons: at most {MOST_COMPARED} are supported",
     "choices": "its request {} has the field firstAvailable: use the field exactly",
     "selector": (
@@ -95,7 +95,7 @@ FAULTS: Final[Mapping[object, str]] = {
     "devices": f"it requests no {{}}: remove annotation {PLACE}",
     "unlabelled": "it is on node {}, which has no label {} and so is in no unit",
 }
-"""The text of each code. A `Fault` has the code and the values."""
+"""The text of each code. A `Fault` has a code and the values for its text."""
 NO_INDEX: Final = f"annotation {PLACE} has no index: placement needs the number of each pod"
 ALL_CLAIMS: Final = "its claims"
 template: Final = "ResourceClaimTemplate {}".format
@@ -143,9 +143,9 @@ def by_hand(pod: str, node: str) -> str:
     return f"{pod} was admitted by hand and {where}"
 
 
-# ---- Why a job gets no units, or leaves those that it has --------------------------------------------------
+# ---- Why a job gets no units, or leaves its units ----------------------------------------------------------
 
-_UNITS: Final = {1: "free node{s}", 2: "free pair{s} of nodes", 4: "whole UltraServer{s}"}
+_UNIT_NAMES: Final = {1: "free node{s}", 2: "free pair{s} of nodes", 4: "whole UltraServer{s}"}
 next_attempt: Final = "{}; next attempt at {:%H:%M:%S} UTC".format
 refused: Final = "the API server refused to change its pods: {}".format
 failed: Final = "admitted {} times without getting its nodes".format
@@ -168,7 +168,7 @@ preempts: Final = "preempts {}, which has a lower priority".format
 
 def units(count: int, size: int, *, parts: bool = False) -> str:
     """Returns, for example, ``2 whole UltraServers``; with ``parts``, ``2 free units of 4 nodes``."""
-    name = _UNITS.get(0 if parts and size > 1 else size, f"free unit{{s}} of {size} nodes")
+    name = _UNIT_NAMES.get(0 if parts and size > 1 else size, f"free unit{{s}} of {size} nodes")
     return f"{count} {name.format(s='' if count == 1 else 's')}"
 
 

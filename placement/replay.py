@@ -40,16 +40,16 @@ def read(path: Path) -> Snapshot:
     try:
         snapshot = _SNAPSHOT.validate_json(data, strict=True)
     except ValidationError as error:
-        first, *more = error.errors(include_url=False)
-        value = printable(repr(first["input"])[:60], 50)
-        field = field_name(first["loc"]) if first["loc"] else ""
-        text = messages.invalid_snapshot(path, field, value, first["msg"], len(more))
+        first_error, *other_errors = error.errors(include_url=False)
+        value = printable(repr(first_error["input"])[:60], 50)
+        field = field_name(first_error["loc"]) if first_error["loc"] else ""
+        text = messages.invalid_snapshot(path, field, value, first_error["msg"], len(other_errors))
         raise ValueError(text) from error
     return replace(snapshot, pods=tuple(map(_shared, snapshot.pods)))
 
 
 def _shared(pod: Pod) -> Pod:
-    """Returns a pod with the shared objects of its demand and terms: decisions compare them by identity."""
+    """Returns a pod that shares equal demands and terms with other pods: decisions compare their identity."""
     apart = tuple(apart_of(term.key, term.labels, term.namespaces, term.spaces) for term in pod.apart)
     return replace(pod, demand=intern(pod.demand), apart=apart)
 
@@ -63,18 +63,18 @@ def decision_for(snapshot: Snapshot) -> Decision:
 
 
 def describe(decision: Decision) -> dict[str, Any]:
-    """Returns a decision as JSON: first a sentence, then the jobs by what happens to them."""
-    admissions, waits, deletions = decision.admissions, decision.waiting, decision.deletions
+    """Returns a decision as JSON: a sentence, and the jobs that are admitted, evicted, and so on."""
+    admissions, waiting_jobs, deletions = decision.admissions, decision.waiting, decision.deletions
     return {
-        "text": messages.replayed(len(admissions), len(waits), len(deletions)),
-        "admit": [_entry(each.job.key, messages.to_units(each.units)) for each in admissions],
-        "evict": [_entry(each.job.key, each.why) for each in deletions],
-        "wait": [_entry(each.job.key, each.why, reason=each.reason) for each in waits],
+        "text": messages.replayed(len(admissions), len(waiting_jobs), len(deletions)),
+        "admit": [_entry(admission.job.key, messages.to_units(admission.units)) for admission in admissions],
+        "evict": [_entry(deletion.job.key, deletion.why) for deletion in deletions],
+        "wait": [_entry(waiting.job.key, waiting.why, reason=waiting.reason) for waiting in waiting_jobs],
         "reserve": [
-            _entry(each.job, messages.reserved_from(each.units, stamp(each.begin)))
-            for each in decision.cluster.reservations
+            _entry(reservation.job, messages.reserved_from(reservation.units, stamp(reservation.begin)))
+            for reservation in decision.cluster.reservations
         ],
-        "doubt": [_entry(each.job.key, each.why) for each in decision.untrusted],
+        "doubt": [_entry(untrusted.job.key, untrusted.why) for untrusted in decision.untrusted],
         "bug": [
             _entry(job.key, "".join(traceback.format_exception(error))) for job, error in decision.errors
         ],
@@ -86,7 +86,7 @@ def _entry(job: JobKey, text: str, **fields: str) -> dict[str, str]:
 
 
 def lines(result: Mapping[str, Any]) -> Iterator[str]:
-    """Yields the lines that show people the result of `describe`."""
+    """Yields the result of `describe` as lines for people."""
     yield f"{result['text']}."
     for kind in list(result)[1:]:
         for entry in result[kind]:

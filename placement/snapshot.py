@@ -11,11 +11,11 @@ from typing import Any, Final
 
 from contract.keys import DRIVER, GATE, NO_NODE, NO_SERVER, NODE_IDS
 from placement.decide.fit import INTEGER
-from placement.decide.members import PLANNED
+from placement.decide.members import PLAN_ENTRY
 from placement.observe.inventory import Claim, DeviceClass
 from placement.observe.model import HIDDEN, MARKS, Device, EndedWorker, Guarantee, Node, Pod, UnitSettings
 
-# Fields whose values contain no names. The keys of maps, such as labels, are not names, either.
+# Fields whose values contain no names. The keys of maps, such as label keys, are never replaced.
 NAMELESS_FIELDS: Final = frozenset(
     {"release", "kinds", "place", "key", "operator", "effect", "created"}
     | {"attributes", "conditions", "resource", "resources", "on_failure"}
@@ -62,7 +62,7 @@ def as_json(snapshot: Snapshot, *, hidden: bool = False) -> Any:  # noqa: ANN401
 
 
 def _without_unread_labels(snapshot: Snapshot) -> Snapshot:
-    """Returns a snapshot with only the labels that its pods select, and those of units and jobs."""
+    """Returns a snapshot with only the labels that its pods select, and the labels of units and jobs."""
     node_keys, pod_keys = {*snapshot.units.kinds, *NODE_IDS.values()}, {HIDDEN, *MARKS}
     for pod in snapshot.pods:
         expressions = (item for term in pod.demand.terms or () for item in term.labels)
@@ -79,7 +79,7 @@ def _without_unread_labels(snapshot: Snapshot) -> Snapshot:
 
 
 def _compared_numbers(snapshot: Snapshot) -> set[str]:
-    """Returns the numbers that node affinity compares by their size."""
+    """Returns the numbers that node affinity compares with the operators Gt and Lt."""
     demands = {pod.demand for pod in snapshot.pods}
     items = [item for demand in demands for term in demand.terms or () for item in term.labels]
     comparisons = [item for item in items if item.operator in ("Gt", "Lt")]
@@ -121,7 +121,7 @@ def _json_of(value: Any, rename: Callable[[str], str]) -> Any:  # noqa: ANN401 -
 
 
 def _json_of_field(value: object, field: str, rename: Callable[[str], str]) -> Any:  # noqa: ANN401 - JSON of any shape
-    """Returns a field as JSON, with names replaced by `rename`, also where a name is a part of a text."""
+    """Returns a field as JSON. `rename` replaces all names, including names inside a text."""
     item = getattr(value, field)
     match value, field:
         case Device(), "key":
@@ -139,7 +139,7 @@ def _json_of_field(value: object, field: str, rename: Callable[[str], str]) -> A
             hidden, (_, dash, number) = rename(item), item.rpartition("-")
             return f"{hidden}-{number}" if hidden != item and dash and number.isdecimal() else hidden
         case Pod(), "plan":
-            return " ".join(f"{block}={rename(unit)}" for block, unit in PLANNED.findall(item))
+            return " ".join(f"{block}={rename(unit)}" for block, unit in PLAN_ENTRY.findall(item))
         case Pod(), "gates":
             return [gate if gate == GATE else rename(gate) for gate in item]
         case _, "fault" if item:

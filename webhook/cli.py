@@ -108,7 +108,7 @@ def _serve(function: str, options: dict[str, Any]) -> None:
 
 
 def namespace(name: str) -> str:
-    """Returns the name of a namespace, which is checked by the same rules as in requests over HTTP."""
+    """Returns the name of a namespace, after the same check as for requests to the preview service."""
     from webhook.preview.inputs import ParameterError, read_parameter  # noqa: PLC0415 - imports Flask
 
     try:
@@ -210,7 +210,7 @@ def preview_command(  # noqa: PLR0913 - the options of the command
 
 
 def _say_previews(form: str, previews: list[Preview], cases: list[Case]) -> None:
-    """Prints previews. Details for people that the format lacks are printed to standard error."""
+    """Prints previews. Prints details that the format does not contain to standard error."""
     if form != "diff":
         say(FORMATS[form](previews), nl=False)
     for item, case in zip(previews, cases, strict=True):
@@ -296,7 +296,7 @@ def show(name: str | None, form: str, rules: tuple[Path, ...], *, placement: boo
         row = rows_as_yaml(draft, name)
         say(row, nl=False) if row else _fail(_unknown_row_message(draft, name))
     elif form == "table":
-        # Lines are wrapped only for a terminal, so that a line of other output is a row, as in kubectl.
+        # Lines are wrapped only for a terminal. In other output, each line is a row, as in kubectl.
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
         say(overview(table, width), nl=False)
     else:
@@ -338,7 +338,7 @@ def test_command(
         write_snapshots(folder, new_snapshots(results))
         results = run(table, cases_of(read_files(folder), str(folder)))
     if junit:
-        if junit.exists() and not junit.is_file():  # /dev/stdout, a pipe
+        if junit.exists() and not junit.is_file():  # such as a pipe or /dev/stdout
             junit.write_text(as_junit(results), encoding="utf-8")
         elif junit.is_symlink():
             raise click.UsageError(f"--junit {junit} is a link to {junit.readlink()}: name a file")

@@ -23,7 +23,7 @@ REASONS: Final[Mapping[int, str]] = {
 
 
 def reason_of(status: int) -> str:
-    """Returns the default text for a status; without one in `REASONS`, its HTTP phrase."""
+    """Returns the text in `REASONS` for a status or, if `REASONS` has none, the HTTP phrase."""
     return REASONS.get(status, HTTPStatus(status).phrase)
 
 

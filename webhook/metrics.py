@@ -87,7 +87,7 @@ class Metrics(Collector):
         else:
             self._reviews.labels(endpoint, summary.verdict).inc()
             self._seconds.labels(endpoint).observe(seconds)
-            # The other endpoints evaluate the same rules for the same object again.
+            # Rules are not counted for other endpoints, which evaluate the same object again.
             if endpoint in {"mutate", "launcher"}:
                 for rule in summary.rules:
                     self._rules.labels(rule).inc()

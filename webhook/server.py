@@ -27,11 +27,11 @@ class Log(Logger):  # type: ignore[misc]  # gunicorn has no types
 
 
 class Application(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
-    """Runs gunicorn with our settings and worker.
+    """Runs gunicorn with the settings and the worker of this package.
 
-    `run` serves until a signal. After SIGTERM, but not after other signals, it first finishes the requests
-    that have begun. The exit code is 0 after a signal, 3 if the application could not be created, and 1 if an
-    address could not be bound.
+    `run` serves until a signal. Only after SIGTERM, it first finishes the requests that have begun. The exit
+    code is 0 after a signal, 3 if the application could not be created, and 1 if an address could not be
+    bound.
 
     Args:
         make_apps: Creates the application of each listener. The worker process calls this function before it
@@ -63,7 +63,7 @@ class Application(BaseApplication):  # type: ignore[misc]  # gunicorn has no typ
             # The worker's TLS context comes from `TlsFiles`. With these settings, gunicorn logs https URLs.
             **({"certfile": str(self.tls.certificate), "keyfile": str(self.tls.key)} if self.tls else {}),
             "worker_class": Worker,
-            "workers": 1,  # limits and metrics are those of one process; replicas share the load
+            "workers": 1,  # limits and metrics are for one process; more replicas share more load
             "logger_class": Log,
             "keepalive": int(self.limits.idle_seconds),
             # This is longer than the worker's own limit, so that the worker stops first.
@@ -73,7 +73,7 @@ class Application(BaseApplication):  # type: ignore[misc]  # gunicorn has no typ
             "limit_request_line": LONGEST_LINE,
             "limit_request_fields": 64,
             "limit_request_field_size": LONGEST_LINE,
-            # There is no proxy: headers of a peer must not change what the application reads about the peer.
+            # There is no proxy, so gunicorn must not trust forwarding headers, such as X-Forwarded-Proto.
             "forwarded_allow_ips": "",
             "sendfile": False,
             "http_parser": "python",  # the same parser in every installation

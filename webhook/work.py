@@ -1,4 +1,4 @@
-"""Defines the type and errors of functions that do long work for the views (see `webhook.rules.source`)."""
+"""Defines the type and the errors of functions that do long work for the HTTP endpoints."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 Work = Callable[..., Any]
 """``work(size, function, *arguments)`` returns ``function(table, *arguments)`` with the table in use.
 
-``size`` is the number of bytes that the function reads; a short call can overtake a long call. The function
-may run in another process, so the function and the arguments must be picklable.
+``size`` is the number of bytes that the function reads. A call with a small size can overtake a call with a
+large size. The function may run in another process, so the function and the arguments must be picklable.
 
 Raises:
     BusyError: Too much work waits, or this call has waited too long.

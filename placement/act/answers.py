@@ -55,7 +55,7 @@ class AnswerApp:
     _next_log: float = field(default=0.0, init=False)  # no error is logged before this time
 
     def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
-        """Answers a request: with status 400 if the question has no answer, with 503 if it has none now."""
+        """Answers a request. The status is 503 if there is no answer now, and 400 for all other errors."""
         try:
             status, body = HTTPStatus.OK, as_json(self._answer(environ))
         except _UnavailableError as error:

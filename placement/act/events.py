@@ -46,7 +46,7 @@ class Reporter:
     _silent_until: datetime | None = field(default=None, init=False)
 
     def report_waiting(self, waiting_jobs: Sequence[Waiting], now: datetime) -> None:
-        """Writes new Events about waiting jobs, within limits, and forgets the Events of other jobs."""
+        """Writes new Events about waiting jobs, within limits. Forgets jobs that do not wait."""
         keys = {waiting_job.job.key for waiting_job in waiting_jobs}
         self._last_events = {key: last_event for key, last_event in self._last_events.items() if key in keys}
         job_counts: Counter[str] = Counter()
@@ -64,8 +64,8 @@ class Reporter:
     def write(self, job: Job, reason: EventReason, text: str, now: datetime, kind: str = "Normal") -> bool:
         """Writes Events about a job. Returns false if the API server cannot store Events now.
 
-        After an error, no Event is written for `PAUSE`, because such a call may last until its timeout, and
-        no job is admitted meanwhile. An Event that is forbidden is logged, and causes no such pause.
+        After an error, no Event is written for `PAUSE`: a failing call may last until its timeout, and no job
+        is admitted meanwhile. A forbidden Event is only logged.
         """
         for pod in _pods_with_events(job):
             if self._silent_until is not None and now < self._silent_until:
@@ -107,7 +107,7 @@ class Reporter:
 
 
 def _pods_with_events(job: Job) -> list[Pod]:
-    """Returns the first worker and the first other pod, of the gated pods or, if there are none, of all."""
+    """Returns the first worker and the first other pod. If gated pods exist, only these are used."""
     members = job.gated_pods or job.pods
     workers = sorted(
         (member.pod for member in members if member.place is not None), key=lambda pod: pod.number

@@ -21,7 +21,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         common: dict[str, Any] = {"namespace": PREFIX, "registry": self.registry}
         self._waiting = Gauge("waiting_jobs", "Jobs that wait; from the leader only.", ["reason"], **common)
-        self._oldest = Gauge(
+        self._oldest_wait = Gauge(
             "oldest_wait_seconds", "How long the oldest waiting job waits; from the leader only.", **common
         )
         self._unsettled = Gauge(
@@ -45,11 +45,11 @@ class Metrics:
         self.admissions = Counter("admissions", "Jobs that were admitted.", **common)
         self.deletions = Counter("deletions", "Pods that were deleted and are recreated.", **common)
         self.preemptions = Counter("preemptions", "Jobs that were preempted.", **common)
-        self._moved = Counter(
+        self._departures = Counter(
             "node_losses", "Jobs that left a failed node, by what they did.", ["how"], **common
         )
         for event_reason in (EventReason.MOVED, EventReason.RESTARTED):
-            self._moved.labels(event_reason.lower())
+            self._departures.labels(event_reason.lower())
         self._failures = Counter("failures", "Errors, by kind.", ["kind"], **common)
         for reason in Reason:
             self._waiting.labels(reason)
@@ -60,7 +60,7 @@ class Metrics:
         """Records whether this replica leads. Removes a follower's old values, which would cause alerts."""
         self._leader.set(is_leader)
         if not is_leader:
-            for gauge in (*map(self._waiting.labels, Reason), self._oldest, self._unsettled):
+            for gauge in (*map(self._waiting.labels, Reason), self._oldest_wait, self._unsettled):
                 gauge.set(0)
             self._units.clear()
             self._owed.clear()
@@ -73,7 +73,7 @@ class Metrics:
         for reason in Reason:
             self._waiting.labels(reason).set(reasons[reason])
         waits = [(now - waiting.job.created).total_seconds() for waiting in decision.waiting]
-        self._oldest.set(max(waits, default=0.0))
+        self._oldest_wait.set(max(waits, default=0.0))
         self._unsettled.set(len(decision.memory.unsettled))
         counts = Counts[tuple[int, str]]()  # units of several families may have the same size
         for key, kind in decision.cluster.units.kinds.items():
@@ -88,7 +88,7 @@ class Metrics:
 
     def count_departure(self, reason: EventReason) -> None:
         """Counts a job that has left a failed node."""
-        self._moved.labels(reason.lower()).inc()
+        self._departures.labels(reason.lower()).inc()
 
     def count_failure(self, kind: str) -> None:
         """Counts an error. The kind is ``watch``, ``write``, or ``decision`` for a bug that affects a job."""

@@ -30,8 +30,8 @@ from placement.observe.model import Pod, UnitSettings
 if TYPE_CHECKING:
     from placement.act.metrics import Metrics
 
-WRITERS: Final = 8  # parallel writes for one job: 64 writes of 20 ms take more than a second otherwise
-NEEDED_COPIES: Final = 3  # the number of copies that every decision needs; they are the first ones
+WRITERS: Final = 8  # parallel writes for one job: in turn, 64 writes of 20 ms would take over a second
+NEEDED_COPIES: Final = 3  # every decision needs this number of `PassRunner.copies`, the first ones
 
 _log = logging.getLogger("placement")
 
@@ -50,8 +50,8 @@ class PassRunner:
     metrics: "Metrics"
     clock: Callable[[], datetime]
     interval: float = 10.0  # seconds between passes if nothing changes: decisions depend on the time, too
-    # Seconds after which a pass begins writes for no other job, so that it ends before the Lease. The next
-    # pass continues.
+    # After these seconds, a pass begins no writes for further jobs, so that it ends before the Lease expires.
+    # The next pass writes for these jobs.
     max_seconds: float = 5.0
     _writers: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(WRITERS, "write"), init=False
@@ -66,8 +66,8 @@ class PassRunner:
     def __call__(self) -> float:
         """Decides, writes and reports if the copies are fresh; returns the seconds until the next pass.
 
-        These are 0 if a write is missing or was refused. After a refused write, the job backs off, and other
-        jobs can get its units in the next pass.
+        The result is 0 if a write is missing or was refused. After a refused write, the job backs off, and
+        other jobs can get its units in the next pass.
         """
         if not self.is_fresh():
             return self.interval * jitter()
@@ -182,7 +182,7 @@ class PassRunner:
         self.reporter.write(job, EventReason.ADMITTED, text, now)
 
     def _write_pods(self, write_pod: Callable[[Pod], Pod | None], pods: Iterable[Pod]) -> dict[str, Pod]:
-        """Writes pods in parallel; returns the written pods by uid. Remembers them even if other writes fail.
+        """Writes pods in parallel. Returns the written pods by uid, and remembers them even after errors.
 
         Raises:
             ApiError: A write failed. Writes that had not begun were cancelled.

@@ -86,8 +86,8 @@ def is_unchanged(api: RestApi, pod: Pod) -> bool:
     """Returns whether the fields on which a pod's deletion depends are unchanged on the API server."""
     raw = api.get(pod_path(pod))
     current = read_pod(raw) if raw else None
-    facts = attrgetter("uid", "node", "admitted_at", "on_failure", "priority")
-    return current is not None and facts(current) == facts(pod)
+    fields = attrgetter("uid", "node", "admitted_at", "on_failure", "priority")
+    return current is not None and fields(current) == fields(pod)
 
 
 def delete(api: RestApi, pod: Pod) -> bool:

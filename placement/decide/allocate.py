@@ -81,29 +81,33 @@ class Allocator:
             if not pod.gated and member.unit is None:
                 raise UnplacedError(messages.by_hand(pod.name, pod.node))
         units = sorted({member.unit for member in pods if member.unit})
-        unpinned = [member for member in pods if member.pod.gated and member.pod.admitted_at is None]
-        admitted = [member for member in pods if not member.pod.gated or member.pod.admitted_at is not None]
+        unpinned_workers = [member for member in pods if member.pod.gated and member.pod.admitted_at is None]
+        admitted_workers = [
+            member for member in pods if not member.pod.gated or member.pod.admitted_at is not None
+        ]
         why = None
         for unit in units:
-            present = [member for member in admitted if member.unit == unit]
-            why = self._why_crowded(job, unit, present, unpinned)
+            present_workers = [member for member in admitted_workers if member.unit == unit]
+            why = self._why_crowded(job, unit, present_workers, unpinned_workers)
             if why is None:
                 return unit
         if why is not None:
             raise UnplacedError(why)
         return None
 
-    def _why_crowded(self, job: Job, unit_id: str, present: Members, unpinned: Members) -> str | None:
+    def _why_crowded(
+        self, job: Job, unit_id: str, present_workers: Members, unpinned_workers: Members
+    ) -> str | None:
         """Returns why a unit has too few nodes for the unbound workers of a block; None if it has enough."""
-        unplaced = [member for member in (*present, *unpinned) if not member.pod.node]
+        unbound = [member for member in (*present_workers, *unpinned_workers) if not member.pod.node]
         unit = self._cluster.topology.unit(job.place.unit, unit_id)
-        occupied = {member.pod.node for member in present}
-        nodes = [node for node in unit.nodes if node.name not in occupied] if unit else []
-        reasons = [reason for node in nodes if (reason := self._why_unfit(job, node, unplaced))]
-        if len(nodes) - len(reasons) >= len(unplaced):
+        occupied_nodes = {member.pod.node for member in present_workers}
+        nodes = [node for node in unit.nodes if node.name not in occupied_nodes] if unit else []
+        reasons = [reason for node in nodes if (reason := self._why_unfit(job, node, unbound))]
+        if len(nodes) - len(reasons) >= len(unbound):
             return None
         why = reasons[0] if reasons else messages.too_few_nodes(len(nodes))
-        return messages.crowded(unplaced[0].pod.name, unit_id, why)
+        return messages.crowded(unbound[0].pod.name, unit_id, why)
 
     def _why_unfit(self, job: Job, node: Node, pods: Iterable[Member]) -> str | None:
         """Returns why pods of a job cannot use a node in the job's unit; None if they can."""
@@ -112,9 +116,9 @@ class Allocator:
         # Jobs may share a single node, whose usage already includes the pods that are pinned to it.
         kind = self._cluster.units.kind_of_label(job.place.unit)
         if cause is None and (job.place.size > 1 or kind.is_divisible):
-            others = [holder for holder in self._cluster.holders.get(node.name, ()) if holder != job.key]
-            if others:
-                return messages.node_held_by(node.name, display_name(others[0]))
+            other_jobs = [holder for holder in self._cluster.holders.get(node.name, ()) if holder != job.key]
+            if other_jobs:
+                return messages.node_held_by(node.name, display_name(other_jobs[0]))
             cause = self._cluster.why_full([node], demands)
         cause = cause or self._cluster.why_repelled([node], job)
         return cause.detail if cause else None

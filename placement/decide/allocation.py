@@ -23,14 +23,14 @@ class Allocation(NamedTuple):
 
     claim: JobKey  # the namespace, and ``claim/NAME`` in place of a job label
     node: str
-    # By resource, in thousandths. If the scheduler created the claim for extended resources, without the
-    # requests in the specs of its pods.
+    # By resource, in thousandths. For a claim that the scheduler created for extended resources, the amounts
+    # that its pods request in their specs are subtracted.
     amounts: Mapping[str, int]
     is_orphaned: bool  # whether the devices are Neuron devices that no existing pod uses
 
 
 class ClaimError(Exception):
-    """The claims of a pod cannot be compared with nodes. The arguments are those of a `Fault`."""
+    """The claims of a pod cannot be compared with nodes. The arguments form a `Fault`."""
 
 
 def unmet_request(
@@ -129,10 +129,10 @@ def requested_devices(inventory: Inventory, pod: Pod) -> tuple[DeviceRequest, ..
         ClaimError: The claims cannot be compared with nodes.
     """
     if inventory.stale_reason and pod.gated:
-        raise ClaimError("lost", inventory.stale_reason)
+        raise ClaimError("stale", inventory.stale_reason)
     requests = tuple(chain.from_iterable(_requests_of(inventory, pod, *entry) for entry in pod.claims))
     if len(requests) > MOST_DEVICE_REQUESTS:
-        raise ClaimError("asks", len(requests), MOST_DEVICE_REQUESTS)
+        raise ClaimError("many", len(requests), MOST_DEVICE_REQUESTS)
     return requests
 
 
@@ -142,9 +142,9 @@ def _requests_of(inventory: Inventory, pod: Pod, template: str, name: str) -> It
     if not template:
         raise ClaimError("shared", name)
     if claim is None or claim.owner != pod.uid:
-        raise ClaimError("unmade", template_name)
+        raise ClaimError("uncreated", template_name)
     if claim.fault:
-        raise ClaimError("of", template_name, claim.fault)
+        raise ClaimError("nested", template_name, claim.fault)
     if claim.mode and pod.place and pod.place.placer is Placer.WHOLE_JOB and claim.mode != pod.place.size:
         raise ClaimError("mode", template_name, claim.mode, pod.place.size)
     for request in claim.requests:
@@ -154,7 +154,7 @@ def _requests_of(inventory: Inventory, pod: Pod, template: str, name: str) -> It
         conditions = device_class.conditions | request.conditions
         if are_neuron(conditions):
             if device_class.fault:
-                raise ClaimError("of", messages.device_class(request.device_class), device_class.fault)
+                raise ClaimError("nested", messages.device_class(request.device_class), device_class.fault)
             if request.fault:
-                raise ClaimError("of", template_name, request.fault)
+                raise ClaimError("nested", template_name, request.fault)
             yield DeviceRequest(template_name, conditions, request.count)

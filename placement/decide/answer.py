@@ -50,12 +50,12 @@ def pods_of(question: Mapping[str, Any], now: datetime) -> list[Pod]:
         ValueError: Whole-job admission does not place the job, or the question cannot be answered.
     """
     workers: list[dict[str, Any]] = []
-    sets = int(question["sets"])
-    for part in question["pods"]:
-        count = int(part["count"]) if read(part["pod"]["metadata"]) else 0
-        if (len(workers) + count) * max(sets, 1) > MOST_PODS:  # any client can send a question
+    group_count = int(question["sets"])
+    for entry in question["pods"]:
+        count = int(entry["count"]) if read(entry["pod"]["metadata"]) else 0
+        if (len(workers) + count) * max(group_count, 1) > MOST_PODS:  # any client can send a question
             raise ValueError(messages.many_workers(MOST_PODS))
-        workers += [part["pod"]] * count
+        workers += [entry["pod"]] * count
     place = read(workers[0]["metadata"]) if workers else None
     if place is None or place.placer is not Placer.WHOLE_JOB:
         raise ValueError(messages.NOT_WHOLE_JOB)
@@ -64,10 +64,10 @@ def pods_of(question: Mapping[str, Any], now: datetime) -> list[Pod]:
     names = str(question["namespace"]), str(question["name"])
     if max(map(len, names)) > LONGEST_NAME:
         raise ValueError(messages.long_name(LONGEST_NAME))
-    pods = future_pods(*names, workers, place, sets if place.group else 1, {}, now)
+    pods = future_pods(*names, workers, place, group_count if place.group else 1, {}, now)
     if not pods:
         raise ValueError(messages.EMPTY)
-    # Without a node and a pin: otherwise `Answer.why` would name the jobs on that node or unit.
+    # The node and the pin are removed: with them, `Answer.why` could name jobs on this node or unit.
     return [replace(pod, job=f"{ASKED_JOB} {pod.job}", node="", admitted_at=None, plan="") for pod in pods]
 
 
@@ -88,7 +88,7 @@ def answer_for(scene: Scene, pods: Sequence[Pod], goes_on: Callable[[], bool] = 
     waiting_jobs = {*admissions, *(waiting.job.key for waiting in decision.waiting)}
     other_count = len(waiting_jobs - keys - {waiting.job.key for waiting in own_jobs})
     if not own_jobs:
-        return Answer(True, units, None, other_count, scene.now, True, "", scene.now)  # noqa: FBT003 - its fields
+        return Answer(True, units, None, other_count, scene.now, True, "", scene.now)  # noqa: FBT003 - the fields of `Answer`
     key, is_stuck = own_jobs[0].job.key, own_jobs[0].reason in STUCK
     position = None if is_stuck else queue.index(key) + 1
     starts = forecast(scene, decision, () if is_stuck else keys, MOST_DECISIONS, goes_on)

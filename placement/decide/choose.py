@@ -47,7 +47,7 @@ class Ranking:
         self._larger_labels = [(labels.index(key), key, kinds[key].max_nodes) for key in larger_labels]
         self._unit_ids = cluster.topology.unit_ids(labels)
         self._is_single_node = place.size == 1 and not kind.is_divisible
-        # The value of `possible_units`, and an iterator that finds more such units.
+        # The value of `possible_units`, and an iterator that finds more of them.
         self._possible_units: list[Unit] = []
         is_possible = cluster.can_become_free
         self._more_units = (unit for unit in self.units.values() if is_possible(unit, place, kind, demands))
@@ -58,22 +58,22 @@ class Ranking:
         self._ranked = sorted(self._entries.values())
         # A search may examine all units, so its result is stored: the maximum number of units that a job can
         # have, by the guarantees of its namespace, the reservations against it, and the nodes that come last.
-        self._maximum: dict[tuple[object, ...], int] = {}
+        self._max_counts: dict[tuple[object, ...], int] = {}
         # The value of `ending_units`; None if it must be computed again.
         self._ending_units: list[tuple[Unit, End, Sequence[JobKey]]] | None = None
 
     def best_units(self, job: Job, count: int, doubtful_nodes: Mapping[str, datetime]) -> list[Unit]:
         """Returns the best ``count`` units for a job; an empty list if there are too few.
 
-        Last come units with doubtful nodes (an admitted job did not get them), units that are reserved for a
-        job within the guarantee of another team, and units whose anti-affinity terms are too many to examine.
+        Three sorts of units come last: units with doubtful nodes (an admitted job did not get them), units
+        that are reserved within another team's guarantee, and units with too many anti-affinity terms.
         """
         cluster = self._cluster
         reservations = cluster.reservations.excluding(job)
         reserved_nodes = cluster.reservations.nodes(reservations)
         last_nodes = cluster.reservations.nodes_of_other_teams(job).union(doubtful_nodes)
         limits_key = cluster.guarantees.guarantees_of(job.key[0]), reservations, last_nodes
-        if self._maximum.get(limits_key, count) < count:
+        if self._max_counts.get(limits_key, count) < count:
             return []
         allowances = cluster.allowances(job, reservations)
         best: list[Unit] = []
@@ -99,8 +99,8 @@ class Ranking:
         units = best + list(islice((unit for unit in last if try_take(allowances, unit)), count - len(best)))
         if len(units) == count:
             return units
-        if not has_unclear:  # otherwise, the units that come last differ between namespaces
-            self._maximum[limits_key] = len(units) + repelled_count
+        if not has_unclear:  # `is_unclear` depends on the namespace, which is not in the key
+            self._max_counts[limits_key] = len(units) + repelled_count
         return []
 
     @cached_property
@@ -127,7 +127,7 @@ class Ranking:
     def update(self, nodes: Collection[Node]) -> None:
         """Examines the units on the UltraServers of these nodes again, after a job has got the nodes."""
         self._ending_units = None
-        self._maximum.clear()
+        self._max_counts.clear()
         for server in {self._largest_unit_id(node) for node in nodes}:
             for unit in self._units_by_server[server].values():
                 cause = self.why_not_free(unit)
@@ -140,10 +140,10 @@ class Ranking:
 
     @cached_property
     def _units_by_server(self) -> Mapping[str, Mapping[str, Unit]]:
-        """The units by the largest units that contain them, and by id."""
+        """The units by the id of the largest unit that contains them, and by their own id."""
         by_server: defaultdict[str, dict[str, Unit]] = defaultdict(dict)
         for unit in self.units.values():
-            # Also nodes that do not suit the pods: their holders can keep a job off the whole unit.
+            # Nodes that do not suit the pods are included: their holders can keep a job off the whole unit.
             for node in self._cluster.topology.whole_unit(self.place.unit, unit).nodes:
                 by_server[self._largest_unit_id(node)][unit.id] = unit
         return by_server
@@ -157,9 +157,9 @@ class Ranking:
     def reservation_for(self, count: int, job: Job, guarantee: Guarantee | None) -> Reservation | None:
         """Returns a reservation of the units that become free first; None if there are too few.
 
-        Units come last if their end is assumed and a job of the same namespace holds them, or if they are
-        full and have pods of the namespace that are not workers. With ``guarantee``, only units within this
-        guarantee of the job's team are reserved.
+        Two sorts of units come last: units with an assumed end that a job of the same namespace holds, and
+        full units with pods of the namespace that are not workers. With these units, the reservation is
+        internal. With ``guarantee``, only units within this guarantee of the job's team are reserved.
         """
         guarantees = self._cluster.guarantees
         reservations = self._cluster.reservations
@@ -203,7 +203,7 @@ class Ranking:
     def ending_units(self) -> Sequence[tuple[Unit, End, Sequence[JobKey]]]:
         """The units that become free at a known or assumed time, each with the time and its holders.
 
-        They are sorted by `End`, but among assumed times, units with fewer holders on their nodes come first.
+        They are sorted by `End`. Among assumed times, units with fewer holders on their nodes come first.
         """
         if self._ending_units is None:
             holders = self._cluster.holders
@@ -229,7 +229,10 @@ class Ranking:
         return self._rank(unit), (*self._unit_ids[unit.nodes[0].name], unit.id)
 
     def _rank(self, unit: Unit) -> Rank:
-        """Returns the rank: units within larger units that are not whole come first, the fullest first."""
+        """Returns the rank: units within larger units that are not whole come first, the fullest first.
+
+        Among equal single nodes, nodes with fewer free devices come first.
+        """
         node, cluster = unit.nodes[0], self._cluster
         unit_ids = self._unit_ids[node.name]
         are_whole, free_count = [], None

@@ -51,8 +51,8 @@ class Cluster:
         # For each node that has holders: the jobs, the pods without a job, and the claims without a pod, each
         # with the number of nodes that it needs for itself.
         self.holders: dict[str, dict[JobKey, int]] = {}
-        # The amounts in use on a node, by resource, in thousandths: by all pods and claims; and by pods
-        # without a job and claims without a pod. It is unknown whether these pods and claims ever end.
+        # By node and resource, the amounts in use, in thousandths. `lasting_usage` has only amounts of pods
+        # without a job and claims without a pod: it is unknown whether these pods and claims ever end.
         self.usage: defaultdict[str, dict[str, int]] = defaultdict(dict)
         self.lasting_usage: defaultdict[str, dict[str, int]] = defaultdict(dict)
         # The nodes that have a pod without a job, or a claim without a pod, as a holder.
@@ -95,7 +95,7 @@ class Cluster:
             self._hold_unit_of(member, place)
 
     def _hold_unit_of(self, member: Member, place: Place) -> None:
-        """Holds the unit of a worker, also for workers of the block that will be recreated there."""
+        """Holds the unit of a worker, so that missing workers of its block can be recreated there."""
         pod, key, kind = member.pod, member.key, self.units.kind_of_label(place.unit)
         is_single_node = place.size == 1 and not kind.is_divisible
         if is_single_node and pod.node:
@@ -137,7 +137,7 @@ class Cluster:
                 self._lasting_nodes.add(name)
 
     def hold_unit(self, unit: Unit, job: JobKey, place: Place, demand: Demand, block: int) -> None:
-        """Holds a unit, or a part of a shared unit, for a block of a job. Jobs may share a single node."""
+        """Holds a unit, or a part of a shared unit, for a block. Jobs can share a unit of one node."""
         kind, whole = self.units.kind_of_label(place.unit), self.topology.whole_unit(place.unit, unit)
         if kind.shared:
             part = Part(place.size, demand, set())
@@ -171,7 +171,7 @@ class Cluster:
         """Returns why a shared unit has too few free nodes for one more block; None if it has enough.
 
         The scheduler may bind each pod without a node to any node that suits the pod. So there must be enough
-        nodes for all such pods, in whichever order they are bound.
+        nodes for all these pods, in any order of binding.
         """
         parts = self.parts.get((place.unit, unit.id), {})
         unbound = Counter[Demand]()
@@ -180,7 +180,9 @@ class Cluster:
         needed = place.size + unbound.total()
         whole = self.topology.whole_unit(place.unit, unit)
         for demand in (None, *+unbound):
-            nodes = [n for n in whole.nodes if not why_unsuited(n, (demand,))] if demand else unit.nodes
+            nodes = (
+                [node for node in whole.nodes if not why_unsuited(node, (demand,))] if demand else unit.nodes
+            )
             free_nodes = len(self._free_nodes(nodes, demands if demand is None else (demand,)))
             if free_nodes < needed:
                 other_jobs = sorted({display_name(job) for job, _ in parts})
@@ -194,7 +196,7 @@ class Cluster:
         return [node for node in unheld if _first_lack((node,), demands, self.usage) is None]
 
     def holder(self, unit: Unit, size: int) -> JobKey | None:
-        """Returns a holder that keeps a block off a unit, or None. Blocks that need 1 node can share it."""
+        """Returns a holder that keeps a block off a unit, or None. Blocks that need 1 node each share it."""
         for node in unit.nodes:
             if jobs := self.holders.get(node.name):
                 for holder, needed in jobs.items():
@@ -207,8 +209,8 @@ class Cluster:
     ) -> Cause | None:
         """Returns the cause if anti-affinity keeps the job's workers off the nodes; otherwise None.
 
-        With ``ending_jobs``, ignores the anti-affinity between the job and these jobs. A job that is not
-        among them, such as a job with only a launcher there, and a pod without a job are not ignored.
+        Ignores anti-affinity between the job and ``ending_jobs``, because these jobs will have ended.
+        Anti-affinity with a pod without a job is never ignored.
         """
         if not (self.repelling.namespaces or job.anti_affinity):
             return None
@@ -218,7 +220,7 @@ class Cluster:
         return None
 
     def is_repelled_by_own_namespace(self, unit: Unit, job: Job) -> bool:
-        """Returns whether anti-affinity of the job's namespace, and no holder, keeps the job off a unit."""
+        """Returns whether anti-affinity of the job's namespace keeps the job off a unit without a holder."""
         is_free = self.holder(unit, job.place.size) is None
         owners = self.repelling.term_owners(unit.nodes, job)
         return is_free and any(owner[0] == job.key[0] for owner in owners)
@@ -240,7 +242,7 @@ class Cluster:
         return Cause("full", messages.full(*lack)) if lack else None
 
     def allowances(self, job: Job, reservations: Iterable[Reservation]) -> list[Allowance]:
-        """Returns, for each label, the units that a job may take, except those reserved within guarantees."""
+        """Returns the units that a job may take, by label. Excludes units reserved within guarantees."""
         reserved_nodes = self.reservations.nodes(other for other in reservations if other.guarantee)
         return self.guarantees.allowances(job, reserved_nodes) if self.guarantees.labels else []
 
@@ -291,7 +293,7 @@ class Cluster:
         return counts
 
     def _has_devices(self, pod: Pod) -> bool:
-        """Returns whether a pod's node has a device resource that the pod requests: a node can lose it."""
+        """Returns whether a pod's node still has a device resource that the pod requests."""
         node = self.topology.nodes.get(pod.node)
         requests = pod.demand.requests
         return node is not None and any(

@@ -83,7 +83,7 @@ class _DecisionMaker:
         self._now, self._tuning, self._memory = now, tuning, memory = scene.now, scene.tuning, scene.memory
         self._next_memory = memory.carry_over(now)  # the memory for the next decision
         failures = memory.failures.items()
-        refused_jobs = {key for key, failed in failures if failed.refusal and now < failed.retry_time(tuning)}
+        refused_jobs = {key for key, last in failures if last.refusal and now < last.retry_time(tuning)}
         limit, bound = tuning.default_limit, tuning.bound
         self._ends = Ends(now, memory.exceeded_limits, memory.admitted_jobs, limit, bound)
         self._cluster = cluster = Cluster(scene.nodes, refused_jobs, tuning.units, self._ends)
@@ -162,8 +162,8 @@ class _DecisionMaker:
     def _reserved_since(self) -> dict[JobKey, datetime]:
         """Returns, for each job with a reservation, the time since which jobs of its namespace have one.
 
-        Jobs that do not wait now are ignored. If only a job's own time were used, a namespace would get no
-        debt if two of its jobs had a reservation in turn and were then deleted (`_penalise_deleted_jobs`).
+        Jobs that do not wait now are ignored. The time is by namespace, because with a time for each job, two
+        jobs could have a reservation in turn and be deleted without a debt (`_penalise_deleted_jobs`).
         """
         reserved_jobs = {reservation.job for reservation in self._cluster.reservations}
         still_waiting = reserved_jobs | {waiting.job.key for waiting in self._waiting}
@@ -267,7 +267,7 @@ class _DecisionMaker:
                 can_repel = job.key[0] in self._cluster.repelling.namespaces
                 units = shortage.ranking.units.values() if shortage and can_repel else ()
                 if any(self._cluster.is_repelled_by_own_namespace(unit, job) for unit in units):
-                    self._order.remember_age_start(job, is_stuck=True)  # its author can remove this obstacle
+                    self._order.remember_age_start(job, is_stuck=True)  # the job's author can prevent this
 
     def _try_preemption(self, job: Job, shortage: Shortage) -> Shortage:
         """Begins or continues a preemption, and reserves its units. Returns the shortage with the victims."""
@@ -281,7 +281,7 @@ class _DecisionMaker:
         return replace(shortage, victims=victims) if victims else shortage
 
     def _admission_without(self, job: Job, victims: Collection[JobKey]) -> Admission | None:
-        """Returns a job's admission without the victims and ending pods; None if it would still wait."""
+        """Returns the job's admission as if victims and ending pods were gone; None if it still waits."""
         scene = self._scene
         pods, inventory = without_jobs(scene.pods, scene.inventory, victims)
         other_pods = tuple(pod for pod in pods if isinstance(pod, EndedWorker) or not pod.deleting)
@@ -292,7 +292,7 @@ class _DecisionMaker:
         return next((admission for admission in trial._admissions if admission.job.key == job.key), None)
 
     def _delete_pods(self, job: Job, loss: Loss) -> None:
-        """Deletes pods of a job that leaves a failed node or is preempted; or explains why the job stays."""
+        """Deletes pods of a job that leaves a failed node or is preempted, or explains why the job stays."""
         why, cluster = self._losses.backoff_reason(job) or self._backoff_reason(job), self._cluster
         moving = with_waiting_blocks(job, loss, self._next_memory.lost_since.get(job.key, self._now))
         if why:
@@ -331,13 +331,13 @@ class _DecisionMaker:
             self._deletions.append(deletion._replace(is_last=False))
 
     def _late_workers(self, job: Job) -> tuple[Member, ...]:
-        """Returns the unstarted workers of a job that lacks nodes too long. Updates `Memory.unsettled`."""
+        """Returns the unstarted workers of a job that has lacked nodes too long. Sets `Memory.unsettled`."""
         if job.is_settled or not job.admitted_workers:
             return ()
         unstarted = tuple(member for member in job.admitted_workers if not member.pod.started)
         placed = len({member.pod.number for member in job.workers if member.pod.node})
         unsettled = self._memory.unsettled.get(job.key)
-        # The time begins at the admission, and again when more workers have nodes, or all have started. If
+        # The time begins at the admission, and again when more workers have nodes or all have started. When
         # fewer have nodes, it goes on: otherwise users could delete pods to hold a unit without using it.
         if not (unsettled and unstarted and placed <= unsettled.placed):
             unsettled = Unsettled(self._now, placed)
@@ -348,12 +348,12 @@ class _DecisionMaker:
     def _evict(self, job: Job, pods: tuple[Member, ...], why: str) -> None:
         no_failure = Failure(0, self._now - self._tuning.bound)
         failure, topology = self._next_memory.failures.get(job.key, no_failure), self._cluster.topology
-        # If the last failure is more recent, this deletion repeats a refused deletion.
+        # If the last failure is more recent than `Tuning.bound`, this deletion repeats a refused deletion.
         is_new_failure = self._now - failure.at >= self._tuning.bound
         if is_new_failure or failure.refusal:
             pins = [member.pin for member in pods if member.pin and not member.pod.node]
             nodes = topology.node_names(job.place.unit, pins)
-            # If anti-affinity terms are too many to examine, the first failure on these nodes is ignored.
+            # If anti-affinity terms are too many to examine, a first failure on nodes is not the job's fault.
             new_nodes = [topology.nodes[name] for name in nodes - self._next_memory.doubtful_nodes.keys()]
             is_at_fault = not self._cluster.repelling.is_unclear(new_nodes, job.key[0])
             self._next_memory.doubtful_nodes.update(dict.fromkeys(nodes, self._now))
@@ -369,7 +369,7 @@ class _DecisionMaker:
 
         If a job lacked nodes for at least a quarter of `Tuning.bound` and was then deleted, its admission has
         failed. If it was deleted sooner, the namespace gets a debt of `Tuning.bound`. If a job had a
-        reservation, and neither waits for units nor is admitted now, the namespace gets a debt of the time
+        reservation, and now neither waits for units nor is admitted, the namespace gets a debt of the time
         for which its jobs had reservations.
         """
         existing_jobs = {job.key for job in jobs} | self._ended_numbers.keys()
@@ -381,7 +381,7 @@ class _DecisionMaker:
                 _, last_debt_at = self._next_memory.age_debts.get(namespace, (None, since))
                 self._add_debt(namespace, self._now - max(since, last_debt_at))
         for key, since in self._memory.recent_admissions.items():
-            # If more time has passed since the last decision, it is unknown when the job was deleted.
+            # Later, it is unknown whether the job was deleted before or after a quarter of `Tuning.bound`.
             if self._now - since < self._tuning.bound / 4:
                 if key in existing_jobs:
                     self._next_memory.recent_admissions.setdefault(key, since)

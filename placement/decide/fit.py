@@ -73,7 +73,7 @@ def why_untolerated(demand: Demand, node: Node) -> Cause | None:
 
 
 def lacking_resource(demand: Demand, node: Node, used: Mapping[str, int]) -> str | None:
-    """Returns the resource, or a text about the claim, for which a node has too little left; or None.
+    """Returns the resource (or a text about a claim) of which a node has too little left; or None.
 
     ``used`` has the amounts that the pods on the node use, in thousandths, by resource.
     """
@@ -122,7 +122,7 @@ def selects(term: Apart, own_namespace: str, namespace: str, labels: Mapping[str
 
 
 def label_pair(term: Apart) -> tuple[str, str] | None:
-    """Returns the one label and value by which a term selects; `ANY_LABEL` if it selects all; else None."""
+    """Returns the only label and value that a term selects; `ANY_LABEL` if it selects all; else None."""
     match term.labels:
         case ():
             return ANY_LABEL

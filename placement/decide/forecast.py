@@ -40,7 +40,7 @@ def forecast(
     Args:
         scene: The inputs of the decision.
         decision: The decision for these inputs.
-        jobs: The jobs whose starts are wanted.
+        jobs: The jobs whose starts are forecast.
         max_decisions: Maximum number of decisions.
         goes_on: Returns whether there is time for another decision.
     """
@@ -70,8 +70,8 @@ def forecast(
         scene = _later_scene(scene, now, decision, ended_jobs)
         decision = scene.decision()
     for key, start in reserved_starts.items():
-        # If the forecast start is later than the start by the reservation, the job has lost the reservation,
-        # and the latest start is unknown.
+        # If the forecast start is later than the begin of the reservation, the job has lost the reservation.
+        # Then the latest start is unknown.
         if starts.get(key, Start(scene.now)).at <= start.at:
             starts[key] = starts.get(key, start)._replace(latest=start.latest)
     return starts
@@ -95,7 +95,7 @@ def _later_scene(scene: Scene, now: datetime, decision: Decision, ended_jobs: fr
 
 
 def _reserved_starts(scene: Scene, decision: Decision) -> Iterator[tuple[JobKey, Start]]:
-    """Yields the jobs with a reservation that begins later, each with the time of its earliest one.
+    """Yields each job whose earliest reservation begins later than now, with its start.
 
     `Start.after` has the job that ends last on the reserved nodes. It is empty if no job there has a known
     end: then something else, such as a Pod without a job, keeps the waiting job from starting.

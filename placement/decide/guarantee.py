@@ -50,12 +50,12 @@ class Allowance:
     team_names: str  # the teams to which units are owed, for messages; empty if no units are owed
     # The ids of the free units that the job has chosen so far, or that are reserved for other jobs.
     chosen_units: set[str]
-    # If the job must stay within the guarantee of its team, the nodes that the team uses within it; otherwise
-    # None.
+    # The nodes that the team of the job uses within its guarantee, if the job must stay within the guarantee;
+    # otherwise None.
     own_nodes: frozenset[str] | None = None
 
     def permits(self, unit: Unit) -> bool:
-        """Returns whether the job may take this unit in addition to those that it has chosen."""
+        """Returns whether the job may take this unit in addition to its chosen units."""
         if not self.closed_nodes.keys().isdisjoint(unit.names):
             return False
         if self.own_nodes is not None and unit.names - self.own_nodes - self.free_nodes.keys():
@@ -65,11 +65,12 @@ class Allowance:
 
 
 def try_take(allowances: Sequence[Allowance], unit: Unit) -> bool:
-    """Returns whether a job may take a unit, and if so, adds the unit to those that the job has chosen."""
+    """Returns whether a job may take a unit, and if so, adds the unit to the job's chosen units."""
     if not all(allowance.permits(unit) for allowance in allowances):
         return False
-    for each in allowances:
-        each.chosen_units.update(each.free_nodes[name] for name in unit.names if name in each.free_nodes)
+    for allowance in allowances:
+        free_nodes = allowance.free_nodes
+        allowance.chosen_units.update(free_nodes[name] for name in unit.names if name in free_nodes)
     return True
 
 
@@ -80,9 +81,9 @@ class Guarantees:
         self._topology, self._units, self._holders, self._parts = topology, units, holders, parts
         self._rows = [row for row in units.guarantees if row.count and row.unit in units.kinds]
         self.labels = tuple(dict.fromkeys(row.unit for row in self._rows))
-        # By label: the ids of the units that have enough usable nodes; and by unit id, the guarantee of the
-        # only team that uses a unit, or None if the unit is free.
+        # By label: the ids of the healthy units, which have enough usable nodes.
         self._healthy_units: dict[str, frozenset[str]] = {}
+        # By label and unit id: the guarantee of the only team that uses the unit; None if the unit is free.
         self._teams: dict[str, dict[str, Guarantee | None]] = {}
         self._counts_by_label: dict[str, UnitCounts] = {}
         self._allowances: dict[tuple[str, Guarantee | None], Allowance] = {}
@@ -143,18 +144,19 @@ class Guarantees:
         label = job.place.unit
         if label not in self.labels or self.covers(job):
             return 0
-        others = (use for use in self._uses(label) if use.guarantee is not self._guarantee(job.key[0], label))
-        return max(sum(use.owed for use in others) - self._counts(label).free_count, 0)
+        team = self._guarantee(job.key[0], label)
+        owed_to_others = sum(use.owed for use in self._uses(label) if use.guarantee is not team)
+        return max(owed_to_others - self._counts(label).free_count, 0)
 
     def why_never(self, job: Job) -> str | None:
         """Returns why guarantees of other teams always leave a job too few units; None if they do not."""
         for label in self._suitable_labels(job.place, job.demands):
             needed, team = self._needed(job, label), self._guarantee(job.key[0], label)
-            others = [use.guarantee for use in self._uses(label) if use.guarantee is not team]
-            kept = sum(guarantee.count for guarantee in others)
+            other_teams = [use.guarantee for use in self._uses(label) if use.guarantee is not team]
+            kept = sum(guarantee.count for guarantee in other_teams)
             total = len(self._healthy_units[label])
             if kept and needed > max(total - kept, team.count if team else 0):
-                teams = ", ".join(guarantee.team for guarantee in others)
+                teams = ", ".join(guarantee.team for guarantee in other_teams)
                 needs = messages.needs(needed, self._units.kind_of_label(label).nodes)
                 return messages.guaranteed_to_others(needs, teams, kept, total)
         return None
@@ -199,7 +201,8 @@ class Guarantees:
             size = self._units.kind_of_place(place).nodes
             fitting, _ = self._topology.units_for(place.unit, place.size, size, demands)
             nodes = [node for unit in fitting.values() for node in unit.nodes]
-            self._label_cache[key] = [each for each in self.labels if any(node.unit(each) for node in nodes)]
+            labels = [label for label in self.labels if any(node.unit(label) for node in nodes)]
+            self._label_cache[key] = labels
         return self._label_cache[key]
 
     def _needed(self, job: Job, label: str) -> int:
@@ -224,11 +227,11 @@ class Guarantees:
         key = label, team
         if key not in self._allowances:
             counts = self._counts(label)
-            others = [use for use in self._uses(label) if use.guarantee is not team]
-            owed_to_others = sum(use.owed for use in others)
+            other_uses = [use for use in self._uses(label) if use.guarantee is not team]
+            owed_to_others = sum(use.owed for use in other_uses)
             owed_to_team = self._use(team).owed if team else 0
-            closed = {name: use.guarantee for use in others for name in use.nodes}
-            names = ", ".join(use.guarantee.team for use in others if use.owed)
+            closed = {name: use.guarantee for use in other_uses for name in use.nodes}
+            names = ", ".join(use.guarantee.team for use in other_uses if use.owed)
             spare = max(owed_to_team, counts.free_count - owed_to_others, 0)
             self._allowances[key] = Allowance(closed, counts.free_nodes, spare, names, set())
         return self._allowances[key]

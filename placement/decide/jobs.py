@@ -127,8 +127,8 @@ class Job:
 
     @cached_property
     def place(self) -> Place:
-        """The annotation of the first worker, which must exist. All have its layout if `mismatch` is None."""
-        return [member.place for member in self.workers if member.place][0]  # noqa: RUF015 - an IndexError
+        """The annotation of the first worker. Without a `mismatch`, all workers have its layout."""
+        return [member.place for member in self.workers if member.place][0]  # noqa: RUF015 - an IndexError without workers
 
     @cached_property
     def blocks(self) -> Mapping[int, tuple[Member, ...]]:
@@ -140,7 +140,7 @@ class Job:
 
     @cached_property
     def incomplete_reason(self) -> str | None:
-        """Why workers are missing or mismatch; None if each number has one worker, existing or ended."""
+        """Why workers are missing or do not match; None if each number has one worker, existing or ended."""
         if self.mismatch:
             return self.mismatch
         total = self.place.workers
@@ -175,13 +175,13 @@ class Job:
     def can_continue(self) -> bool:
         """Whether the job runs, and each gated pod is a worker that returns to the unit of its block.
 
-        It is unknown whether a missing worker will be recreated: a batch/v1 Job does not recreate a worker
-        that succeeded, and the Pod of that worker is deleted together with its node.
+        Then the job does not wait for missing workers, because they may never be recreated: a batch/v1 Job
+        does not recreate a worker that succeeded, and the Pod of this worker is deleted with its node.
         """
         if self.mismatch or not any(member.pod.admitted_at and member.pod.started for member in self.workers):
             return False
         blocks = {member.pod.block for member in self.workers if member.pod.node or member.pod.admitted_at}
-        # A block of one worker has no other worker whose unit it could rejoin, so all workers must exist.
+        # A gated worker without other workers in its block has no unit to which it returns.
         return all(member.place and member.pod.block in blocks for member in self.gated_pods)
 
     @cached_property
@@ -248,7 +248,9 @@ def jobs_of(pods: Iterable[Member], known_jobs: JobCache | None = None) -> JobCa
             by_key[member.key].append(member)
     jobs: JobCache = {}
     for key, members in by_key.items():
-        known = known_jobs.get(key) if known_jobs else None
-        is_same = known and known[0] == members
-        jobs[key] = known if known and is_same else (members, Job(key, tuple(sorted(members, key=BY_NAME))))
+        known_entry = known_jobs.get(key) if known_jobs else None
+        if known_entry and known_entry[0] == members:
+            jobs[key] = known_entry
+        else:
+            jobs[key] = members, Job(key, tuple(sorted(members, key=BY_NAME)))
     return jobs

@@ -30,8 +30,8 @@ class Loss(NamedTuple):
     # The launchers, which are deleted before the workers: a launcher that loses a worker may end with exit
     # code 0, and then its job is complete. A new launcher also sets up the new nodes.
     launchers: tuple[Member, ...]
-    # The uids of pods that are deleted without a grace period: pods on failed nodes, which no kubelet ends,
-    # and launchers, whose phase would become Failed.
+    # The uids of pods that are deleted without a grace period: pods on failed nodes, because no kubelet ends
+    # them; and launchers, because their phase would become Failed.
     at_once: frozenset[str]
     preemptor: Job | None = None  # the job that preempts this job; None if a node failed
 
@@ -50,19 +50,19 @@ class Losses:
         self._cluster, self._now, self._tuning = cluster, now, tuning
         self._memory = memory  # the memory of the next decision
         self._pods: defaultdict[JobKey, list[Member]] = defaultdict(list)
-        # The losses that have lasted for `Tuning.failed_after`, and those of the victims of a preemption.
+        # The losses that have lasted for `Tuning.failed_after`, and the losses of the victims.
         self.lasting: dict[JobKey, Loss] = {}
-        # When most nodes were last not Ready. After such a time, nodes become Ready one after the other.
+        # When most nodes were last not Ready. Afterwards, nodes become Ready one after the other.
         self.cut_off_at: datetime | None = None
 
     def add(self, member: Member) -> None:
         """Adds a pod with the annotation on-node-failure, even if the pod is being deleted."""
         self._pods[member.key].append(member)
 
-    def follow(self, jobs: Mapping[JobKey, Job], before: Memory) -> Iterator[tuple[Job, Exception]]:
-        """Finds losses; holds the new nodes of jobs that move. Yields each job with a bug, and the error."""
+    def follow(self, jobs: Mapping[JobKey, Job], previous: Memory) -> Iterator[tuple[Job, Exception]]:
+        """Finds losses, and holds the new nodes of jobs that move. Yields jobs that a bug affects."""
         cut_off = self._cluster.topology.is_cut_off(self._cluster.units.labels)
-        self.cut_off_at = self._now if cut_off else before.cut_off_at
+        self.cut_off_at = self._now if cut_off else previous.cut_off_at
         for key in self._pods.keys() & jobs.keys():
             try:
                 loss = loss_of(jobs[key], self._pods[key], self._cluster)
@@ -70,10 +70,10 @@ class Losses:
                 yield jobs[key], error
                 continue
             if loss:
-                self._memory.lost_since[key] = since = before.lost_since.get(key, self._now)
+                self._memory.lost_since[key] = since = previous.lost_since.get(key, self._now)
                 if self._now - since >= self._tuning.failed_after:
                     self.lasting[key] = loss
-        for key, departure in before.departures.items():
+        for key, departure in previous.departures.items():
             job, is_new = jobs.get(key), self._is_new(departure)
             is_over = job.is_settled if job else not is_new
             age_start = None if is_over else departure.age_start
@@ -92,7 +92,7 @@ class Losses:
     def age_start(self, job: Job) -> datetime | None:
         """Returns when the age of a job whose pods were all deleted begins; None for other jobs.
 
-        When the pods are deleted, the age is at most the default time limit: the job may have run for months.
+        When the pods are deleted, the age is at most the default time limit: the job may be months old.
         """
         departure = self._departure(job)
         return departure.age_start if departure else None
@@ -129,7 +129,7 @@ class Losses:
         return frozenset(member.pod.uid for member in self._pods.get(key, ()) if member.pod.node)
 
     def record_launcher_deletion(self, job: Job) -> str:
-        """Records a deletion of launchers and returns ''. If there were too many, only returns why not."""
+        """Returns why launchers must not be deleted again. If they may, records it and returns ''."""
         times = self._memory.launcher_deletions.get(job.key, ())
         if len(times) < MOST_DEPARTURES:
             self._memory.launcher_deletions[job.key] = (*times, self._now)
@@ -139,15 +139,15 @@ class Losses:
     def leave(self, job: Job, nodes: frozenset[str], admitted_at: datetime | None = None) -> None:
         """Remembers that a job leaves its nodes, and moves to ``nodes`` or, without them, waits again.
 
-        With ``admitted_at``, the age of the job is the time for which it waited before this admission.
-        Without it, a node failure is recorded.
+        ``admitted_at`` is when a victim was admitted: its age becomes the time for which it waited before.
+        Without ``admitted_at``, a node failure is recorded.
         """
-        first = self.age_start(job) or min(member.pod.created for member in job.workers or job.pods)
-        first = min(first + (self._now - admitted_at if admitted_at else timedelta()), self._now)
-        first = max(first, self._now - self._tuning.default_limit)
+        start = self.age_start(job) or min(member.pod.created for member in job.workers or job.pods)
+        start = min(start + (self._now - admitted_at if admitted_at else timedelta()), self._now)
+        start = max(start, self._now - self._tuning.default_limit)
         place = next(member.place for member in self._pods[job.key] if member.place)
         layout = place.workers, place.size, place.unit
-        age_start = None if nodes else first
+        age_start = None if nodes else start
         if not admitted_at:
             times = self._memory.node_failures.get(job.key, ())
             self._memory.node_failures[job.key] = (*times, self._now)
@@ -177,14 +177,18 @@ def loss_of(job: Job, pods: Iterable[Member], cluster: Cluster) -> Loss | None:
     pods with the annotation on-node-failure, including pods that are being deleted.
     """
     workers = [member for member in pods if member.place]
-    admitted = [member for member in workers if member.pod.admitted_at and (member.pod.node or member.pin)]
+    admitted_workers = [
+        member for member in workers if member.pod.admitted_at and (member.pod.node or member.pin)
+    ]
     nodes_by_number = _nodes_by_number(job)
     # A worker that is being deleted is ignored if another worker with its number has a unit.
-    present = [
-        member for member in admitted if not (member.pod.deleting and member.pod.number in nodes_by_number)
+    present_workers = [
+        member
+        for member in admitted_workers
+        if not (member.pod.deleting and member.pod.number in nodes_by_number)
     ]
     blocks = defaultdict[int, list[Member]](list)
-    for member in present:
+    for member in present_workers:
         blocks[member.pod.block].append(member)
     causes = {
         block: text
@@ -197,7 +201,7 @@ def loss_of(job: Job, pods: Iterable[Member], cluster: Cluster) -> Loss | None:
     dead_uids = {pod.uid for pod in bound_pods if cluster.topology.why_dead(pod.node)}
     leaving_pods = [
         member
-        for member in present
+        for member in present_workers
         if (restarts or member.pod.block in causes)
         and not member.pod.gated
         and (member.pod.uid in dead_uids or not member.pod.deleting)
@@ -220,11 +224,12 @@ def _launchers(pods: Iterable[Member]) -> tuple[Member, ...]:
 
 def with_waiting_blocks(job: Job, loss: Loss, since: datetime) -> Job:
     """Returns a job as if the workers of the lost blocks waited without pins since the given time."""
-    others = [member for member in job.pods if not member.place or member.pod.block not in loss.blocks]
-    return replace(job, pods=(*others, *(_waiting(member, since) for member in chain(*loss.blocks.values()))))
+    other_pods = [member for member in job.pods if not member.place or member.pod.block not in loss.blocks]
+    waiting_workers = (_as_waiting(member, since) for member in chain(*loss.blocks.values()))
+    return replace(job, pods=(*other_pods, *waiting_workers))
 
 
-def _waiting(member: Member, since: datetime) -> Member:
+def _as_waiting(member: Member, since: datetime) -> Member:
     label = member.place.unit if member.place else ""
     selector = {key: value for key, value in member.demand.selector.items() if key != label}
     demand = intern(replace(member.demand, selector=selector))
@@ -242,7 +247,7 @@ def _waiting(member: Member, since: datetime) -> Member:
 
 
 def _nodes_by_number(job: Job) -> Mapping[int, str]:
-    """Returns the node name of each worker that has a unit, by worker number; empty before it has a node."""
+    """Returns the node name (or '') of each worker that has a unit, by the worker's number."""
     pods = (
         member.pod for member in job.workers if member.pod.node or (member.pod.admitted_at and member.pin)
     )

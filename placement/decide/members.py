@@ -19,7 +19,7 @@ from placement.observe.inventory import Inventory
 from placement.observe.model import Demand, DeviceRequest, JobKey, Pod, UnitSettings, intern
 from placement.observe.selectors import NEURON_DRIVER
 
-PLANNED: Final = re.compile(r"(?<!\S)([0-9]{1,6})=(\S{1,63})(?!\S)", re.ASCII)
+PLAN_ENTRY: Final = re.compile(r"(?<!\S)([0-9]{1,6})=(\S{1,63})(?!\S)", re.ASCII)
 
 
 @dataclass(slots=True, eq=False)
@@ -65,9 +65,8 @@ class Examiner:
     """Decides which annotations of pods are trusted, from what the watches show.
 
     Args:
-        bound: The time after a pod's admission in which the pod is assumed to have the devices that it
-            claims, because the watch of pods may be ahead of the watch of claims. Later, only allocated
-            devices are used.
+        bound: For this time after its admission, a pod is assumed to have the devices that it claims: the
+            watch of claims may be behind the watch of pods. Later, only allocated devices are used.
         known_members: The reusable members of the last decision, by the pod's uid. A member is used again if
             its pod has not changed, and no pod has Neuron devices by claims.
     """
@@ -141,11 +140,11 @@ class Examiner:
             return ((all_devices,) if pod.admitted_at else ()), messages.fault(*error.args)
 
     def _read_plans(self, pods: Sequence[Pod]) -> dict[tuple[JobKey, int], tuple[str, datetime]]:
-        """Returns, from recent plans, the unit and the plan's time of each block without admitted workers."""
+        """Returns the unit and time of recent plans by block, for blocks without admitted workers."""
         plans: dict[tuple[JobKey, int], tuple[str, datetime]] = {}
         for pod in pods:
             if pod.admitted_at is not None and pod.plan and not pod.deleting and self._was_just_admitted(pod):
-                for block, unit in PLANNED.findall(pod.plan):
+                for block, unit in PLAN_ENTRY.findall(pod.plan):
                     plans[pod.key, int(block)] = unit, pod.admitted_at
         if plans:
             for pod in pods:

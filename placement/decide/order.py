@@ -11,17 +11,17 @@ from placement.decide.preempt import Preemptions
 from placement.decide.reserve import Reservations, Shares
 from placement.observe.model import JobKey
 
-# For `KEEP_TIME`, a job with the first general reservation comes before other jobs of its priority, and so
-# does a job of at least `KEEP_AGE` with a further reservation. Otherwise many small jobs of namespaces
-# without nodes could overtake a large job, one after the other, and take its reserved units. A job that
-# restarts after a node failure comes before all of these, also for `KEEP_TIME`.
+# Two sorts of jobs keep their position, and so come before other jobs of their priority for `KEEP_TIME`: the
+# job with the first general reservation, and jobs of at least `KEEP_AGE` with a further reservation.
+# Otherwise many small jobs of namespaces without nodes could overtake a large job, one after the other, and
+# take its reserved units. A job that restarts after a node failure comes before these jobs for `KEEP_TIME`.
 KEEP_TIME: Final = timedelta(days=1)
 KEEP_AGE: Final = timedelta(days=2)
 # A job is large if its number of workers is at least this part of the number of nodes with devices. In each
-# namespace, the oldest large job is favoured after `LARGE_JOB_AGE`, for at most `LARGE_JOB_TIME`: it comes
-# before other jobs. With this job, the namespace must have at most `LARGE_JOB_SHARE` of these nodes, unless
-# it has no other nodes. Otherwise, while more work arrives than the cluster can do, a large job of a
-# namespace that uses much could wait for weeks behind small jobs.
+# namespace, the oldest large job of at least `LARGE_JOB_AGE` is favoured for `LARGE_JOB_TIME`: it comes
+# before jobs of its priority that do not keep their position. Otherwise it could wait for weeks behind small
+# jobs, while more work arrives than the cluster can do. No job is favoured if its namespace has nodes and
+# would have more than `LARGE_JOB_SHARE` of the nodes with this job.
 LARGE_JOB_PART: Final = 1 / 20
 LARGE_JOB_AGE: Final = timedelta(days=5)
 LARGE_JOB_TIME: Final = timedelta(days=2)
@@ -50,9 +50,9 @@ class Order:
         jobs.sort(key=lambda job: self._sort_key(job, shares, favoured_jobs))
 
     def is_resuming(self, job: Job) -> bool:
-        """Returns whether a job needs only its own units, or new ones in place of units with failed nodes.
+        """Returns whether a job needs only its own units, or new units in place of failed units.
 
-        A job with a failed admission or a refused write in the memory is not resuming, nor is a victim.
+        A victim is not resuming. Nor is a job with a failed admission or a refused write in the memory.
         """
         moves = (job.is_returning or self._losses.moves(job)) and not self._preemptions.is_victim(job.key)
         return moves and job.key not in self._next_memory.failures
@@ -60,9 +60,9 @@ class Order:
     def age_start(self, job: Job) -> datetime:
         """Returns when the age of a job begins: from then on, the job exists and could have been admitted.
 
-        If an admission fails, the jobs of the namespace lose their age, except jobs that wait again after a
-        node failure or a preemption. Otherwise a namespace could hold a unit by jobs that fail, one after the
-        other. A debt of the namespace reduces the age of all its jobs.
+        If an admission fails, the jobs of the namespace lose their age. Otherwise a namespace could hold a
+        unit by jobs that fail, one after the other. Jobs that wait again after a node failure or a preemption
+        keep their age. A debt of the namespace reduces the age of all its jobs.
         """
         created, failure, namespace = job.created, self._next_memory.failures.get(job.key), job.key[0]
         failed_at = self._next_memory.failed_namespaces.get(namespace, created)
@@ -87,7 +87,7 @@ class Order:
         """Returns when waiting jobs began to keep their positions, even if `KEEP_TIME` is over.
 
         ``jobs`` are the jobs that wait or are admitted now. A job is forgotten when it has all its nodes, or
-        has a gated worker created since then. While a namespace has a debt or a failure, none of its jobs
+        has a gated worker that was created later. While a namespace has a debt or a failure, none of its jobs
         begins to keep its position.
         """
         since_by_job = {

@@ -29,8 +29,8 @@ MOST_DEPARTURES: Final = 3
 # How often jobs of a namespace may preempt other jobs within `MEMORY_TIME`.
 MOST_PREEMPTIONS: Final = 3
 
-# Maximum number of blocks for one pod with a plan: its own block and those in its plan. Such a plan has at
-# most a fourteenth of the permitted bytes.
+# Maximum number of blocks for one pod with a plan: its own block and the blocks in its plan. Such a plan
+# has at most a fourteenth of the permitted bytes.
 MOST_PLANNED: Final = 256
 # Maximum characters of the reason for which a job waits. The API server accepts 1,024 bytes in an Event's
 # note.
@@ -108,8 +108,8 @@ def _recent_keys(times: Mapping[Key, datetime], now: datetime) -> dict[Key, date
 def _recent_entries(
     times: Mapping[Key, tuple[datetime, ...]], now: datetime
 ) -> dict[Key, tuple[datetime, ...]]:
-    by_key = {key: tuple(at for at in ats if now - at < MEMORY_TIME) for key, ats in times.items()}
-    return {key: ats for key, ats in by_key.items() if ats}
+    recent = {key: tuple(at for at in entry if now - at < MEMORY_TIME) for key, entry in times.items()}
+    return {key: entry for key, entry in recent.items() if entry}
 
 
 class Cache(NamedTuple):
@@ -146,9 +146,9 @@ class Memory:
     # When an admitted job last did not get its nodes: by the name of a node, and by the job's namespace.
     doubtful_nodes: dict[str, datetime] = field(default_factory=dict)
     failed_namespaces: dict[str, datetime] = field(default_factory=dict)
-    # When jobs were admitted, if that was just now (within `Tuning.bound` / 4); and by namespace, the time by
-    # which the age of all its jobs is reduced, and when the namespace last got such a debt.
+    # When jobs were admitted, if that was within the last `Tuning.bound` / 4.
     recent_admissions: dict[JobKey, datetime] = field(default_factory=dict)
+    # By namespace: its debt, which reduces the age of all its jobs, and when the debt last grew.
     age_debts: dict[str, tuple[timedelta, datetime]] = field(default_factory=dict)
     # When the age of a job begins; times in which it could not be admitted even to free units are excluded.
     age_starts: dict[JobKey, datetime] = field(default_factory=dict)
@@ -170,7 +170,7 @@ class Memory:
     cache: Cache | None = field(default=None, compare=False, repr=False)
 
     def carry_over(self, now: datetime) -> Self:
-        """Returns what a decision at this time still remembers. The decision adds what it finds."""
+        """Returns what a decision at this time keeps of the memory. The decision adds new entries."""
         debts = self.age_debts.items()
         return type(self)(
             failures={job: failed for job, failed in self.failures.items() if now - failed.at < MEMORY_TIME},
@@ -257,20 +257,20 @@ class Waiting:
     reason: Reason = Reason.PODS
     shortage: Shortage | None = None  # None if the job waits for something else
     leave_reason: str = ""  # why the job must leave its units, if it must and cannot yet
-    # If there is a shortage: the number of free units; how many of the free units are reserved for another
-    # job or kept by a guarantee, and the reasons as texts; and why the job cannot use each unit.
-    free_count: int = 0
-    withheld_count: int = 0
-    reasons: tuple[str, ...] = ()
-    unit_causes: str = ""
+    # The following fields are set if there is a shortage.
+    free_count: int = 0  # the number of free units
+    withheld_count: int = 0  # how many free units are reserved for another job or kept by a guarantee
+    reasons: tuple[str, ...] = ()  # why these units are reserved or kept
+    unit_causes: str = ""  # why the job cannot use each unit
 
     def text(self, *, reserved: bool = False) -> str:
-        """Returns why the job waits, without ``unit_causes``; ``reserved`` adds that units are reserved."""
+        """Returns why the job waits, without ``unit_causes``. ``reserved`` adds a text about reservations."""
         why = self.obstacle
-        if lack := self.shortage:
+        if shortage := self.shortage:
             free = messages.free(self.free_count, self.withheld_count, self.reasons)
-            most, reserved = None if lack.can_end else lack.possible, reserved and lack.is_reserved
-            why = messages.shortage(lack.needs, free, lack.victims, most, reserved=reserved)
+            possible = None if shortage.can_end else shortage.possible
+            reserved = reserved and shortage.is_reserved
+            why = messages.shortage(shortage.needs, free, shortage.victims, possible, reserved=reserved)
         text = messages.cannot_move(self.leave_reason, why) if self.leave_reason else why
         return printable(text, LONGEST_REASON)
 
@@ -288,8 +288,8 @@ class Decision:
     admissions: tuple[Admission, ...]  # in the order in which they are written
     deletions: tuple[Deletion, ...]
     waiting: tuple[Waiting, ...]  # in the order of the queue
-    # Pods without a gate whose placement annotation is not trusted, each as a job of its own, with the
-    # reason.
+    # Pods without a gate that have a `Member.problem`, such as an annotation that is not trusted. Each pod
+    # has its own entry, with the problem.
     untrusted: tuple[Waiting, ...]
     # The jobs that a bug affects. After a bug in `loss_of`, a job may be missing in `waiting`.
     errors: tuple[tuple[Job, Exception], ...]

@@ -1,7 +1,7 @@
 """Chooses the victims of a preemption: running jobs that end so that the first waiting job can start. Pure.
 
-Rows of the table permit namespaces to preempt. All pods of a victim are deleted, and only if the victim's
-author permits a restart. If the units of all possible victims would not be enough, no job is preempted.
+Rows of the table permit namespaces to preempt. A job can be a victim only if its author permits a restart,
+because all its pods are deleted. If all possible victims would not free enough units, no job is preempted.
 """
 
 from collections import Counter
@@ -54,29 +54,30 @@ class Preemptions:
     _was_tried: bool = field(default=False, init=False)
 
     def follow(
-        self, jobs: Mapping[JobKey, Job], pods: Iterable[Pod | EndedWorker], before: Preemption | None
+        self, jobs: Mapping[JobKey, Job], pods: Iterable[Pod | EndedWorker], previous: Preemption | None
     ) -> None:
         """Continues the last preemption until the victims' pods have ended, and then for `Tuning.bound`."""
         self._jobs, self._pods = jobs, pods
-        if before is None or ((job := jobs.get(before.job)) and (job.was_admitted or not job.gated_pods)):
+        if previous is None or ((job := jobs.get(previous.job)) and (job.was_admitted or not job.gated_pods)):
             return
-        running_pods = frozenset[str]().union(*map(self.losses.uids_on_nodes, before.victims)) & before.pods
-        ended = None if running_pods else before.ended or self.now
-        deadline = ended + self.tuning.bound if ended else before.began + LONGEST_ENDING
-        is_same_job = job and _uids(job.workers) == before.workers and job.priority == before.priority
-        workers = {key: jobs[key].workers for key in before.victims & jobs.keys()}
+        uids = map(self.losses.uids_on_nodes, previous.victims)
+        running_pods = frozenset[str]().union(*uids) & previous.pods
+        ended = None if running_pods else previous.ended or self.now
+        deadline = ended + self.tuning.bound if ended else previous.began + LONGEST_ENDING
+        is_same_job = job and _uids(job.workers) == previous.workers and job.priority == previous.priority
+        workers = {key: jobs[key].workers for key in previous.victims & jobs.keys()}
         old_workers = {
             key: members
             for key, all_workers in workers.items()
-            if (members := tuple(member for member in all_workers if member.pod.uid in before.pods))
+            if (members := tuple(member for member in all_workers if member.pod.uid in previous.pods))
         }
-        # A recreated launcher that already has a node never had the gate: its job restarts and frees no unit.
-        restarted = [key for key in old_workers if not _uids(self.losses.launchers_of(key)) <= before.pods]
+        # If a recreated launcher has a node, it never had the gate: the victim restarts and frees no unit.
+        restarted = [key for key in old_workers if not _uids(self.losses.launchers_of(key)) <= previous.pods]
         self.memory.spared_until.update(dict.fromkeys(restarted, self.now + DISTRUST))
         if job is None or not is_same_job or self.now >= deadline or restarted:
-            self.memory.failed_preemptions[before.job] = self.now
+            self.memory.failed_preemptions[previous.job] = self.now
             return
-        self.current = before._replace(ended=ended)
+        self.current = previous._replace(ended=ended)
         for key, members in old_workers.items():
             self.losses.lasting[key] = self.losses.loss_of_victim(jobs[key], job, members)
 
@@ -110,7 +111,7 @@ class Preemptions:
     def begin(self, job: Job, ranking: Ranking, fits: Fits) -> Sequence[tuple[Job, Loss]]:
         """Begins a preemption for a job, and returns the victims, each with its loss.
 
-        Returns none if jobs that are ending free enough units, or if no preemption would help. In the second
+        Returns no victims if ending jobs free enough units, or if no preemption would help. In the second
         case, the job does not try again for `MEMORY_TIME`.
         """
         candidates = {key: other for key, other in self._jobs.items() if self._can_be_victim(other, job)}
@@ -168,7 +169,10 @@ class Preemptions:
     def _choose_victims(
         self, job: Job, ranking: Ranking, candidates: AbstractSet[JobKey]
     ) -> frozenset[JobKey] | None:
-        """Returns few, recently admitted victims; none if ending jobs suffice; None if no victims suffice."""
+        """Returns few, recently admitted victims; None if all candidates would not free enough units.
+
+        If ending jobs free enough units, no victims are needed, and the result is empty.
+        """
         ending_jobs = _ending_jobs(self._pods)
         removable_jobs = candidates | ending_jobs
         holders_by_unit: dict[str, frozenset[JobKey]] = {}

@@ -17,30 +17,31 @@ MOST_LISTED: Final = 4
 """Up to this number, units are listed by name. More units are counted by the category of the cause."""
 
 
-def explain(cluster: Cluster, waiting: Iterable[Waiting]) -> Iterator[Waiting]:
+def explain(cluster: Cluster, waiting_jobs: Iterable[Waiting]) -> Iterator[Waiting]:
     """Yields the waiting jobs, each with the reasons for which it cannot have units."""
     # Many jobs share an explanation: the causes as a text, the number of free units, the number of free units
     # that each category of cause withholds, and the details of these causes.
-    by_key: dict[tuple[object, ...], tuple[str, int, Counter[str], tuple[str, ...]]] = {}
-    for each in waiting:
-        if each.shortage is None:
-            yield each
+    explanations: dict[tuple[object, ...], tuple[str, int, Counter[str], tuple[str, ...]]] = {}
+    for waiting_job in waiting_jobs:
+        if waiting_job.shortage is None:
+            yield waiting_job
             continue
-        job, ranking, reason = each.job, each.shortage.ranking, each.reason
+        job, ranking, reason = waiting_job.job, waiting_job.shortage.ranking, waiting_job.reason
         teams = cluster.guarantees.guarantees_of(job.key[0])
         key = ranking, cluster.reservations.excluding(job), teams and (teams, len(job.blocks))
-        if key not in by_key:
+        if key not in explanations:
             by_unit = list(causes(cluster, ranking, job))
             total = len(ranking.units) + len(ranking.causes)
             withheld = [cause for _, cause in by_unit if cause.category in ("reserved", "guaranteed")]
             reasons = tuple(dict.fromkeys(cause.detail for cause in withheld))
             categories = Counter(cause.category for cause in withheld)
-            by_key[key] = causes_text(by_unit), total - len(by_unit) + len(withheld), categories, reasons
-        text, free, categories, reasons = by_key[key]
+            free = total - len(by_unit) + len(withheld)
+            explanations[key] = causes_text(by_unit), free, categories, reasons
+        text, free, categories, reasons = explanations[key]
         if reason is Reason.UNITS and categories and free >= len(job.blocks):
             reason = Reason.GUARANTEE if categories["guaranteed"] else Reason.RESERVED
-        counted = replace(each, free_count=free, withheld_count=categories.total())
-        yield replace(counted, reason=reason, reasons=reasons, unit_causes=text)
+        with_counts = replace(waiting_job, free_count=free, withheld_count=categories.total())
+        yield replace(with_counts, reason=reason, reasons=reasons, unit_causes=text)
 
 
 def causes_text(unit_causes: Sequence[tuple[str, Cause]]) -> str:
@@ -50,7 +51,7 @@ def causes_text(unit_causes: Sequence[tuple[str, Cause]]) -> str:
     by_category: defaultdict[str, list[tuple[str, Cause]]] = defaultdict(list)
     for name, cause in unit_causes:
         by_category[cause.category].append((name, cause))
-    return "; ".join(_counted(category, entries) for category, entries in by_category.items())
+    return "; ".join(_category_text(category, entries) for category, entries in by_category.items())
 
 
 def causes(cluster: Cluster, ranking: Ranking, job: Job) -> Iterator[tuple[str, Cause]]:
@@ -81,7 +82,7 @@ def causes(cluster: Cluster, ranking: Ranking, job: Job) -> Iterator[tuple[str, 
     yield from ((unit, cause) for unit, cause in ranking.causes.items() if unit not in ranking.unusable_units)
 
 
-def _counted(category: str, unit_causes: list[tuple[str, Cause]]) -> str:
+def _category_text(category: str, unit_causes: list[tuple[str, Cause]]) -> str:
     has_equal_details = category in ("held", "guaranteed", "reserved", "repelled")
     frequent = Counter(
         cause.detail if has_equal_details else f"{name}: {cause.detail}" for name, cause in unit_causes

@@ -11,10 +11,10 @@ from placement.decide.members import Member
 from placement.decide.topology import Topology
 from placement.observe.model import HIDDEN, POSITIVE, Apart, JobKey, Node, is_jobless
 
-# Limits for the pods of one namespace. The first is the number of anti-affinity terms that are examined for
-# one value of a node label; terms that select by one label, or by none, are looked up and have no limit. The
-# second is the number of comparisons of terms with pods in a decision.
+# Maximum number of anti-affinity terms of one namespace's pods for one value of a node label. Terms that
+# select by at most one label are ignored here, because they are looked up and not compared.
 MOST_TERMS: Final = 200
+# Maximum number of comparisons in a decision between pods and the terms of one namespace's pods.
 MOST_COMPARED: Final = 200_000
 
 Domain = tuple[str, str, str]
@@ -34,12 +34,12 @@ class Repelling:
         self._terms: defaultdict[Domain, defaultdict[str, dict[Apart, JobKey]]]
         self._terms = defaultdict(lambda: defaultdict(dict))
         self._unclear: set[Domain] = set()  # the domains with too many terms or comparisons
-        # By domain and by the pod label and its value: the owners of terms that select pods by this label
-        # only, at most one job (key False) and one pod without a job (key True).
+        # By domain and by pair (a pod label and its value): the owners of terms that select pods only by this
+        # pair. At most one job (key False) and one pod without a job (key True) are stored.
         self._by_pair: defaultdict[Domain, dict[tuple[str, str], dict[bool, JobKey]]] = defaultdict(dict)
-        # The results of comparisons in this decision, and the number of comparisons for terms of a namespace.
-        self._selects: dict[tuple[str, Apart, JobKey], bool] = {}
-        self._avoided: dict[tuple[JobKey, Apart, str], JobKey | None] = {}
+        # The results of comparisons in this decision, and the number of comparisons by namespace.
+        self._selects_cache: dict[tuple[str, Apart, JobKey], bool] = {}
+        self._avoided_cache: dict[tuple[JobKey, Apart, str], JobKey | None] = {}
         self._comparisons: Counter[str] = Counter()
 
     def add_pod(self, member: Member) -> None:
@@ -47,9 +47,9 @@ class Repelling:
         node = self._topology.nodes.get(member.pod.node)
         for term in member.pod.apart if node else ():
             if node and term.labels is not None and (value := node.labels.get(term.key)) is not None:
-                self._add(member, term, value)
+                self._add_term(member, term, value)
 
-    def _add(self, member: Member, term: Apart, value: str) -> None:
+    def _add_term(self, member: Member, term: Apart, value: str) -> None:
         namespace, key = member.pod.namespace, member.key
         selects_several = term.spaces is not None or len(term.namespaces) > 1
         domain = term.key, value, "" if selects_several else next(iter(term.namespaces), namespace)
@@ -87,7 +87,7 @@ class Repelling:
                     yield owner
 
     def is_unclear(self, nodes: Iterable[Node], namespace: str) -> bool:
-        """Returns whether the nodes have too many terms to know whether a pod of a namespace is kept off."""
+        """Returns whether nodes have too many terms to find out if these keep off pods of a namespace."""
         return bool(self._unclear) and any(
             (key, node.labels.get(key), selected) in self._unclear
             for node in nodes
@@ -98,14 +98,17 @@ class Repelling:
     def _selects_worker(self, namespace: str, term: Apart, job: Job) -> bool:
         """Returns whether a term of a namespace's pods selects any of the job's workers without nodes."""
         key = (namespace, term, job.key)
-        if key not in self._selects:
-            self._selects[key] = self._first_selected(term, namespace, job.unbound_workers) is not None
-        return self._selects[key]
+        if key not in self._selects_cache:
+            self._selects_cache[key] = self._first_selected(term, namespace, job.unbound_workers) is not None
+        return self._selects_cache[key]
 
     def _avoided_job(self, term: Apart, value: str, job: Job) -> JobKey | None:
-        """Returns the job of the first pod that a job's term selects; with too many pods, of the last."""
+        """Returns the job of the first pod that a job's term selects; None if it selects no pod.
+
+        After too many comparisons, the term is assumed to select the last pod.
+        """
         key, namespace = (job.key, term, value), job.key[0]
-        if key not in self._avoided:
+        if key not in self._avoided_cache:
             nodes = self._topology.nodes_with(term.key, value)
             near = chain.from_iterable(map(self.pods_by_node.__getitem__, nodes))
             label = next((item.key for item in term.labels or () if item.operator in POSITIVE), None)
@@ -113,11 +116,11 @@ class Repelling:
             candidates = [pod for pod in near if label is None or not keys.isdisjoint(pod.pod.labels)]
             owner = self._first_selected(term, namespace, candidates)
             is_exhausted = self._comparisons[namespace] >= MOST_COMPARED
-            self._avoided[key] = owner or (candidates[-1].key if candidates and is_exhausted else None)
-        return self._avoided[key]
+            self._avoided_cache[key] = owner or (candidates[-1].key if candidates and is_exhausted else None)
+        return self._avoided_cache[key]
 
     def _first_selected(self, term: Apart, namespace: str, members: Iterable[Member]) -> JobKey | None:
-        """Returns the job of the first pod that a term selects; None without one, or after too many pods."""
+        """Returns the job of the first pod that a term selects; or None, also after too many comparisons."""
         for member in members:
             if self._comparisons[namespace] >= MOST_COMPARED:
                 return None

@@ -29,7 +29,7 @@ DISTRUST: Final = timedelta(days=1)
 
 
 class Shares:
-    """The part of all nodes with devices that each namespace has."""
+    """The share of each namespace: its part of all nodes with devices."""
 
     def __init__(self, holders: Holders, node_count: int) -> None:
         self.node_count = max(node_count, 1)
@@ -45,8 +45,8 @@ class Shares:
 class End(NamedTuple):
     """The time at which a job ends or a unit becomes free.
 
-    A known time sorts before an assumed time. A known time later than the default time limit sorts last:
-    otherwise a reservation could include a unit that becomes free only after years.
+    A known time sorts before an assumed time. A known time sorts last if it is further away than the default
+    time limit. Otherwise a reservation could include a unit that becomes free only after years.
     """
 
     is_late: bool
@@ -123,7 +123,7 @@ class Ends:
         return latest
 
     def latest_end(self, job: Job) -> datetime:
-        """Returns when a job ends at the latest if it is admitted now and keeps its limit, or the default."""
+        """Returns the latest end of a job that is admitted now and keeps its limit, or the default limit."""
         return self._now + self._bound + (self._trusted_limit(job.key, job.limit) or self._default)
 
     def end(self, key: JobKey) -> End | None:
@@ -191,9 +191,9 @@ class Reservations(list[Reservation]):
     def permitted_guarantees(self, job: Job, age: timedelta) -> list[Guarantee | None]:
         """Returns the guarantees within which a job may have a reservation; None means a general one.
 
-        The first job that does not fit may have a general reservation. From `OVERDUE_AGE`, so may the first
-        such job of each other namespace, up to `MOST_RESERVATIONS`. The first such job of a team may have a
-        reservation within the team's guarantee.
+        The first job that does not fit may have a general reservation. At an age of `OVERDUE_AGE`, the
+        first job of another namespace that does not fit may have one, too, up to `MOST_RESERVATIONS`. The
+        first job of a team that does not fit may have a reservation within the team's guarantee.
         """
         guarantees: list[Guarantee | None] = []
         namespaces = [other.job[0] for other in self.general]

@@ -83,13 +83,13 @@ class Topology:
         return frozenset[str]().union(*(by_id[unit].names for unit in units if unit in by_id))
 
     def whole_unit(self, key: str, part: Unit) -> Unit:
-        """Returns the complete unit, given a copy that has only the nodes that suit certain pods."""
+        """Returns the unit with all its nodes. ``part`` may have only the nodes that suit certain pods."""
         return self.units_of_label(key).get(part.id, part)
 
     def _units_for(
         self, key: str, size: int, unit_size: int, demands: tuple[Demand, ...]
     ) -> tuple[Mapping[str, Unit], Mapping[str, Cause]]:
-        """Returns units with the nodes that suit pods, and why other units do not, by id. Ignores holders."""
+        """Returns units with the nodes that suit pods; and why other units do not. Ignores holders."""
         units, causes = {}, {}
         for unit in self.units_of_label(key).values():
             part, cause = _fitting_part(unit, size, unit_size, demands)

@@ -64,7 +64,7 @@ def future_pods(  # noqa: PLR0913, PLR0917 - all that the Pods of a job depend o
 
 
 def _as_created(spec: Mapping[str, Any], labels: Mapping[str, Any]) -> Object:
-    """Returns a spec with what the API server adds to required anti-affinity for `mismatchLabelKeys`."""
+    """Returns a spec with the expressions that the API server adds for `mismatchLabelKeys`."""
     key = "requiredDuringSchedulingIgnoredDuringExecution"
     terms: list[Object] = []
     for term in get(spec, ("affinity", "podAntiAffinity", key)) or ():

@@ -49,7 +49,7 @@ class Request:
     """A request for devices in a ResourceClaim."""
 
     device_class: str
-    conditions: Conditions  # conditions that each device must meet, in addition to those of the class
+    conditions: Conditions  # conditions that each device must meet, in addition to the class's conditions
     count: int  # the number of devices; 0 for all that match
     fault: Fault | None  # why it cannot be read: a selector, or ``firstAvailable``
 
@@ -89,7 +89,7 @@ def key_of(driver: str, pool: str, name: str) -> str:
 
 
 def read_slice(raw: Object) -> Slice | None:
-    """Returns a slice; None for a slice that names no node, because only the scheduler handles these."""
+    """Returns a slice; None for a slice without a node name, because only the scheduler handles these."""
     spec = raw.get("spec") or {}
     if not spec.get("nodeName"):
         return None

@@ -43,7 +43,7 @@ class UnitKind(NamedTuple):
     nodes: int  # the number of nodes of a unit
     most: int = 0  # the maximum number of nodes of a unit for one job; 0 if a job gets the whole unit
     shared: bool = False  # whether several jobs may share a unit
-    resource: str = keys.NEURON  # the resource by which jobs request its nodes
+    resource: str = keys.NEURON  # the resource that jobs request on its nodes
 
     @property
     def max_nodes(self) -> int:
@@ -56,11 +56,11 @@ class UnitKind(NamedTuple):
         return self.most > 0
 
     def takes(self, size: int) -> bool:
-        """Returns whether ``size`` workers of a job can share a unit."""
+        """Returns whether a block of ``size`` workers can have a unit of this kind."""
         return 1 <= size <= self.most if self.most else size == self.nodes
 
     def exclusive_nodes(self, size: int) -> int:
-        """Returns how many nodes a block needs for itself; blocks that need 1 can share a node."""
+        """Returns how many nodes a block needs for itself. If this is 1, other blocks can share the node."""
         if self.shared:
             return 1
         return max(size, 2) if self.most else size
@@ -90,14 +90,14 @@ class Guarantee:
 
 @dataclass(frozen=True)
 class UnitSettings:
-    """The kinds of units by node label, the resources by which jobs request nodes, and the guarantees."""
+    """The kinds of units by node label, the device resources that jobs request, and the guarantees."""
 
     kinds: Mapping[str, UnitKind]
     devices: frozenset[str] = keys.DEVICES
     guarantees: tuple[Guarantee, ...] = ()
 
     def __or__(self, other: Self) -> Self:
-        """Returns the union. Guarantees, and the kind of a label that both have, are those of ``other``."""
+        """Returns the union. Guarantees, and the kind of a label that both define, come from ``other``."""
         kinds = {**self.kinds, **other.kinds}
         return type(self)(kinds, self.devices | other.devices, other.guarantees)
 
@@ -201,7 +201,7 @@ def _kinds(family: Mapping[str, Any]) -> Iterator[tuple[str, UnitKind]]:
 
 
 def is_jobless(job: JobKey) -> bool:
-    """Returns whether a key is that of a pod without a job label, or of a claim: job labels have no slash."""
+    """Returns whether a key belongs to a pod without a job label, or to a claim. Job labels have no slash."""
     return job[1].startswith(("pod/", "claim/"))
 
 
@@ -243,9 +243,10 @@ class Apart:
 
     key: str  # the topology key: the pod avoids nodes with the same value of this label
     labels: tuple[Expression, ...] | None  # the label selector; None if the term selects no pods
-    # The namespaces of the pods that the term selects; empty if only `spaces` selects them.
+    # The namespaces of the pods that the term selects. Without `namespaces` and `spaces`, the term selects
+    # pods of its own namespace.
     namespaces: frozenset[str] = frozenset()
-    # The namespace selector, reduced to conditions on names; None if only `namespaces` selects them.
+    # The selector of further namespaces, reduced to conditions on their names; None if the term has none.
     spaces: tuple[Expression, ...] | None = None
 
 
@@ -253,7 +254,7 @@ class Apart:
 class Device:
     """A device that pods can claim."""
 
-    key: str  # its unique name, which is also the name of a resource that a node has once
+    key: str  # its unique name, which is also the name of a resource that only its node has
     attributes: Conditions  # its attributes with their values, and its driver
     resources: tuple[str, ...] = ()  # the extended resources that it also serves
     tainted: bool = False  # whether it has a taint that keeps pods off it; tolerations are ignored
@@ -269,7 +270,7 @@ class DeviceRequest:
 
 
 def are_neuron(conditions: Iterable[tuple[str, str | int | bool]]) -> bool:
-    """Returns whether devices that meet all conditions are those of the Neuron driver."""
+    """Returns whether devices that meet all conditions are devices of the Neuron driver."""
     drivers = [value for key, value in conditions if key == "driver"]
     return (
         keys.DRIVER in drivers if drivers else any(key.startswith(f"{keys.DRIVER}/") for key, _ in conditions)
@@ -337,7 +338,7 @@ _demands: WeakValueDictionary[tuple[object, ...], Demand] = WeakValueDictionary(
 
 
 def intern(demand: Demand) -> Demand:
-    """Returns the one object for all demands that are equal to a demand, as long as a pod refers to it."""
+    """Returns a shared object that equals a demand. Equal demands share it as long as a pod refers to it."""
     selector, requests = (tuple(sorted(part.items())) for part in (demand.selector, demand.requests))
     key = selector, demand.terms, demand.tolerations, requests, demand.claims
     return _demands.setdefault(key, demand)
@@ -352,7 +353,7 @@ class Pod:
     uid: str
     job: str = ""  # its job label
     loose: bool = False  # whether it has the label of loose pods, which keeps jobs off its UltraServer
-    place: Place | None = None  # its placement annotation; None if that is missing or cannot be read
+    place: Place | None = None  # its placement annotation; None if it is missing or cannot be read
     number: int = 0  # its number among the workers of the job
     fault: Fault | None = None  # why the annotation cannot be read, or the pod cannot be compared with nodes
     gates: tuple[str, ...] = ()
@@ -362,13 +363,13 @@ class Pod:
     # only the `MARKS`, with `HIDDEN` if the pod has a node.
     labels: Mapping[str, str] = field(default_factory=dict, compare=False)
     apart: tuple[Apart, ...] = ()  # its required anti-affinity
-    node: str = ""  # the node to which it is bound or, without a placement annotation, nominated
+    node: str = ""  # its node; without a placement annotation, this may be its nominated node
     admitted_at: datetime | None = None  # when the program pinned it
     plan: str = ""  # the planned units of other blocks, as `placement.act.write.opened_value` writes them
     started: bool = False  # whether any container ever ran
     deleting: bool = False
     priority: int = 0
-    on_failure: str = ""  # what the job does if a node fails: "move", "restart", or wait if empty
+    on_failure: str = ""  # what the job does if a node fails: "move" or "restart"; if empty, it waits
     limit: timedelta | None = None  # its maximum run time, from its annotation or deadline
     created: datetime = datetime.min  # noqa: DTZ901 - replaced by every reader; sorts first
     gated: bool = field(init=False, compare=False)  # whether it waits for the program

@@ -3,7 +3,7 @@
 Users and other programs write the labels and annotations of pods, so these can have any content. If a worker
 cannot be read, or has too many conditions, annotations, labels, claims or gates (`placement.limits`), the
 pod's `fault` has the reason, and its job waits.
-If a pod takes no node for a job, only a few of its fields are stored, so that a large pod costs little.
+For a pod without a placement annotation, only a few fields are stored, so that a large pod costs little.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -101,10 +101,10 @@ def read_pod(raw: Object) -> Pod | None:
     except ContractError as error:
         fault = "place", str(error)
     claims = spec.get("resourceClaims") or () if place else ()
-    # A Pod without an annotation also holds the node for which kube-scheduler preempts other Pods.
+    # A Pod without an annotation also holds its nominated node, on which kube-scheduler preempts other Pods.
     node = spec.get("nodeName") or (not place and status.get("nominatedNodeName")) or ""
     annotations = metadata.get("annotations") or {}
-    admitted_at, plan = _pinned(annotations, place, spec)
+    admitted_at, plan = _pin_time_and_plan(annotations, place, spec)
     choice = annotations.get(ON_NODE_FAILURE)
     if len(gates) > MOST_GATES:
         fault = "gates", len(gates)
@@ -126,11 +126,11 @@ def read_pod(raw: Object) -> Pod | None:
         node=node,
         admitted_at=admitted_at,
         plan=plan,
-        started=_started(status),
+        started=_has_started(status),
         deleting=bool(metadata.get("deletionTimestamp")),
         priority=spec.get("priority") or 0,
         on_failure=choice if choice in FAILURE_CHOICES else "",
-        limit=_limit(annotations, spec) if place else None,
+        limit=_time_limit(annotations, spec) if place else None,
         created=time_of(metadata.get("creationTimestamp")) or datetime.fromtimestamp(0, UTC),
     )
 
@@ -217,12 +217,12 @@ def _read_term(term: Object, *, is_long: bool) -> Apart:
 
 
 def apart_of(*fields: Any) -> Apart:  # noqa: ANN401 - the fields of `Apart`
-    """Returns the one object for all terms with these fields, as long as a pod refers to it."""
+    """Returns the term with these fields. Pods share the object as long as one of them refers to it."""
     return _apart_terms.setdefault(fields, Apart(*fields))
 
 
 def _selector(raw: Object | None) -> tuple[Expression, ...] | None:
-    """Returns the expressions of a label selector; None without a selector: then nothing is selected."""
+    """Returns the expressions of a label selector; None without a selector."""
     if raw is None:
         return None
     equal = (Expression(key, "In", (value,)) for key, value in (raw.get("matchLabels") or {}).items())
@@ -258,7 +258,7 @@ def _limit_fault(spec: Object, metadata: Object, gates: tuple[str, ...]) -> Faul
 
 
 def host_ports(spec: Object) -> dict[str, int]:
-    """Returns a pod's host ports as resources of which each node has exactly one. Addresses are ignored."""
+    """Returns a pod's host ports as resources that each node has once. Host IP addresses are ignored."""
     init = spec.get("initContainers") or ()
     sidecars = [container for container in init if container.get("restartPolicy") == "Always"]
     resources = {
@@ -286,7 +286,7 @@ def _shared_labels(labels: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
 
 
 def _claims(claims: Iterable[Object], status: Object) -> Iterator[tuple[str, str]]:
-    """Yields the template and the claim of each entry of ``resourceClaims``; empty for missing names."""
+    """Yields the template and the claim of each entry of ``resourceClaims``. A missing name is empty."""
     statuses = status.get("resourceClaimStatuses") or ()
     claims_by_entry = {item.get("name"): item.get("resourceClaimName") for item in statuses}
     for entry in claims:
@@ -305,11 +305,11 @@ def _expressions(items: Iterable[Object] | None) -> tuple[Expression, ...]:
     )
 
 
-def _pinned(annotations: Object, place: Place | None, spec: Object) -> tuple[datetime | None, str]:
-    """Returns the time at which the program pinned a pod, or None; and the plan in the annotation `OPENED`.
+def _pin_time_and_plan(annotations: Object, place: Place | None, spec: Object) -> tuple[datetime | None, str]:
+    """Returns the pin time (or None) and the plan of a pod, from the annotation `OPENED`.
 
-    The program writes the pin and the annotation in one patch. So an annotation without a pin, or on a pod of
-    another placer, is not from the program.
+    The program writes the pin and the annotation in one patch. So if a pod has no pin, or another placer, the
+    annotation is not from the program.
     """
     if (
         place is None
@@ -321,7 +321,7 @@ def _pinned(annotations: Object, place: Place | None, spec: Object) -> tuple[dat
     return time_of(time), plan
 
 
-def _limit(annotations: Object, spec: Object) -> timedelta | None:
+def _time_limit(annotations: Object, spec: Object) -> timedelta | None:
     """Returns a pod's maximum run time from its annotation, else its deadline; None if neither is valid."""
     if limit := duration(annotations.get(TIME_LIMIT)):
         return limit
@@ -329,7 +329,7 @@ def _limit(annotations: Object, spec: Object) -> timedelta | None:
     return timedelta(seconds=seconds) if isinstance(seconds, int) and 0 < seconds < MAX_SECONDS else None
 
 
-def _started(status: Object) -> bool:
+def _has_started(status: Object) -> bool:
     """Returns whether a container runs or ran. The phase may be Pending although an init container ran."""
     if status.get("phase") == "Running":
         return True

@@ -1,7 +1,7 @@
 """Reads CEL selectors of devices: comparisons of attributes with values, joined by ``&&``.
 
-All templates of AWS's document "AWS Neuron Dynamic Resource Allocation" have such selectors. Other selectors
-are not supported.
+All templates of AWS's document "AWS Neuron Dynamic Resource Allocation" have selectors of this form. Other
+selectors are not supported.
 """
 
 import re

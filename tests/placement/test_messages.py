@@ -119,19 +119,19 @@ FAULT_TEXTS: dict[str, tuple[tuple[object, ...], str]] = {
     ),
     "labels": ((5000,), "its labels have 5000 characters: at most 4096 are supported"),
     "claims": ((9,), "it has 9 resourceClaims: at most 8 are supported"),
-    "lost": (("why",), "device claims cannot be watched: why"),
+    "stale": (("why",), "device claims cannot be watched: why"),
     "shared": (
         ("c",),
         "claim c is shared by its pods: use a resourceClaimTemplateName, so that each pod has its own",
     ),
-    "unmade": (("t",), "no claim was created from t yet: see the pod's Events"),
-    "of": (("t", ("requests", 40)), "t: it has 40 requests and comparisons: at most 32 are supported"),
+    "uncreated": (("t",), "no claim was created from t yet: see the pod's Events"),
+    "nested": (("t", ("requests", 40)), "t: it has 40 requests and comparisons: at most 32 are supported"),
     "class": (("t", "c"), "t: there is no DeviceClass c"),
     "mode": (
         ("t", 2, 4),
         "t has ultraserverMode 2, and the job has node config 4: use one number in both",
     ),
-    "asks": (
+    "many": (
         (9, 8),
         "its claims have 9 requests for devices: at most 8 are compared; use the field count",
     ),

@@ -28,12 +28,12 @@ STATIC = chart.REPOSITORY / "webhook" / "preview" / "static"
 ORDER = (
     'class="sentence',
     "<svg",
-    "The same as a table",
+    "The drawing as a table",
     'class="diff"',
     'class="warning',
     'class="note',
     "Rules that do not apply",
-    "YAML as it is",
+    "The object as YAML",
     "JSON patch",
 )
 
@@ -163,12 +163,12 @@ def test_a_page_of_many_documents_has_some_changes_and_a_button_for_more(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Protects users who preview a whole folder from a page with 65,000 elements."""
-    monkeypatch.setattr("webhook.preview.page.MOST_WITH_CHANGES", 2)
+    monkeypatch.setattr("webhook.preview.page.MAX_WITH_CHANGES", 2)
     text = "---\n".join(dump_yaml(mpijob(4, name=f"job-{number}")) for number in range(3))
     page = post_form(client, object=text).get_data(as_text=True)
     assert page.count('class="sentence') == 3
     assert page.count('class="diff"') == 2
-    assert 'value="2">Changes of 3 to 3<' in page
+    assert 'value="2">Changes of objects 3 to 3<' in page
     assert post_form(client, object=text, first="2").get_data(as_text=True).count('class="diff"') == 1
     for value in ("x", "-5"):
         assert post_form(client, object=text, first=value).get_data(as_text=True).count('class="diff"') == 2
@@ -191,7 +191,7 @@ def test_a_page_without_the_diff_of_too_many_lines_has_all_other_parts(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Protects the server: the time of a diff can grow with the square of the number of lines."""
-    monkeypatch.setattr("webhook.preview.lines.MOST_LINES", 50)
+    monkeypatch.setattr("webhook.preview.lines.MAX_LINES", 50)
     answer = post_form(client, object=EXAMPLE).get_data(as_text=True)
     assert "placed: " in answer
     assert "lines are not compared, as 50 is the maximum" in answer

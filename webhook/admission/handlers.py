@@ -47,28 +47,29 @@ def verify(table: Table, review: Review, *, refuse: bool = False) -> Outcome | N
     Args:
         table: The rule table.
         review: The review of the object.
-        refuse: Whether to refuse such an object instead of warning, unless another table changed the object.
+        refuse: Whether to refuse an object without these changes, instead of adding a warning. An object that
+            another table changed is not refused.
     """
     if review.operation != "CREATE":
         return None
     outcomes: list[Outcome] = []
     for request in possible_requests(table, review.request):
         outcomes.append(evaluate(table, request))
-        # The API server writes defaults into added fields, so their digests differ from the record, which is
-        # then replaced. A record exists only after mutation: the guard refuses other records.
-        steps = outcomes[-1].operations
-        is_mutated = all(step["op"] == "replace" and record.is_record(step["path"]) for step in steps)
+        # The API server writes defaults into added fields. Their digests then differ from the record, so an
+        # evaluation replaces the record. The guard refuses records that the webhook did not write.
+        operations = outcomes[-1].operations
+        is_mutated = all(item["op"] == "replace" and record.is_record(item["path"]) for item in operations)
         if is_mutated and not outcomes[-1].denials:
             return replace(outcomes[-1], warnings=())
     outcome = outcomes[0]
     reason = "; ".join(outcome.denials) or ", ".join(outcome.fired()[:3]) or "another job's terms are in it"
-    step, way_out = ("sent", "apply it") if refuse else ("created", "delete it and apply it")
-    text = message("not-mutated", step, way_out, reason)
+    participle, remedy = ("sent", "apply it") if refuse else ("created", "delete it and apply it")
+    text = message("not-mutated", participle, remedy, reason)
     revisions = (item.table for item in _records(table, review.request.object))
-    if other := next((revision for revision in revisions if revision != table.revision), ""):
+    if other_revision := next((revision for revision in revisions if revision != table.revision), ""):
         # Replicas reload a new table one after the other, which is not a reason to refuse an object.
         refuse = False
-        text = message("other-table", printable(other, 40), table.revision)
+        text = message("other-table", printable(other_revision, 40), table.revision)
     unchanged = replace(outcome, after=review.request.object, operations=(), warnings=(), denials=())
     return replace(unchanged, denials=(text,)) if refuse else replace(unchanged, warnings=(text,))
 
@@ -84,7 +85,7 @@ def _records(table: Table, obj: Json) -> list[record.Record]:
 
 
 def possible_requests(table: Table, request: Request) -> Iterator[Request]:
-    """Yields the request, and variants that mutation may have received: unnamed, or before a policy ended."""
+    """Yields the request, and requests that mutation may have received: unnamed, or before a policy ended."""
     yield request
     yield (unnamed := without_name(table, request))
     earlier = request.now - MAX_REQUEST_SECONDS
@@ -96,7 +97,8 @@ def possible_requests(table: Table, request: Request) -> Iterator[Request]:
 def without_name(table: Table, request: Request) -> Request:
     """Returns the request without the name, if the API server generated the name from ``generateName``.
 
-    The job label depends on the uid of the review at mutation. Therefore the result has the record's uid.
+    The job label of an unnamed job depends on the uid of its first review. So the result has this uid, from
+    the record.
     """
     name, prefix = (get(request.object, ("metadata", key)) for key in ("name", "generateName"))
     if not (

@@ -50,8 +50,8 @@ def decode(body: bytes, now: float) -> Review:
     """Returns the review in the body of a request, received at the Unix time ``now``.
 
     NaN, infinities, texts that are not UTF-8 and more than 254 levels are refused, because orjson cannot
-    write them into a patch. The engine is recursive and needs a limit on levels, too; an MPIJob has about
-    fifteen. If a key is repeated, its last value is used, as in Go; the API server repeats no keys.
+    write them into a patch. The engine is recursive and needs a limit on levels, too. An MPIJob has about 15
+    levels. If a key is repeated, its last value is used, as in Go. The API server repeats no keys.
 
     Raises:
         BadReviewError: The body is not an AdmissionReview v1 with a request that can be answered.
@@ -59,7 +59,7 @@ def decode(body: bytes, now: float) -> Review:
     """
     try:
         raw = orjson.loads(body)
-        orjson.dumps(raw)  # checks the number of levels, and takes an eighth of the time of reading
+        orjson.dumps(raw)  # checks the number of levels; this takes an eighth of the time of `loads`
     except orjson.JSONDecodeError as error:
         if "Not enough memory" in str(error):  # orjson has no separate error for a lack of memory
             raise MemoryError from error
@@ -139,7 +139,7 @@ def audit_annotations(outcome: Outcome) -> dict[str, str]:
 
 
 def shadow_notes(outcome: Outcome) -> dict[str, str]:
-    """Returns the rules that would fire without shadow mode, and why the object would be refused."""
+    """Returns the rules that would fire, and the denials that would occur, without shadow mode."""
     if not outcome.shadow or not outcome.enforced:
         return {}
     parts = {"rules": ",".join(outcome.shadow.rules), "denials": "; ".join(outcome.enforced.denials)}
@@ -147,12 +147,12 @@ def shadow_notes(outcome: Outcome) -> dict[str, str]:
 
 
 def limit_warnings(warnings: Iterable[str]) -> list[str]:
-    """Returns warnings within the API server's limits; if some do not fit, the last text counts them."""
+    """Returns warnings within the API server's limits; the last text counts warnings that do not fit."""
     result: list[str] = []
     free_bytes = ALL_WARNINGS_LIMIT - len(messages.message("more", 9999))
     all_warnings = list(warnings)
     for index, warning in enumerate(all_warnings):
-        # The API server writes each warning into a line of its own, so a warning must not have line ends.
+        # The API server writes one line for each warning, so a warning must not contain line ends.
         line = " ".join(warning.split())
         text = line if len(line) <= ONE_WARNING_LIMIT else line[: ONE_WARNING_LIMIT - 1] + "…"
         free_bytes -= len(text.encode())

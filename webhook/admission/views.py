@@ -56,7 +56,7 @@ def ready(state: CurrentState) -> tuple[dict[str, Any], int]:
     """Returns the readiness and its HTTP status.
 
     Invalid files do not make the server unready, because the last valid table and certificate stay in use.
-    Then ``problem`` has the reason.
+    The field ``problem`` then has the reason.
     """
     expires = state.tls.expires
     detail = {"status": "ok", "table": state.table.revision, "certificate": stamp(expires)}
@@ -69,7 +69,7 @@ def ready(state: CurrentState) -> tuple[dict[str, Any], int]:
 
 
 def respond(endpoint: str, state: CurrentState, metrics: Metrics) -> Response:
-    """Answers a review. Another process evaluates rule tables and reviews above `limits.SHORT_REVIEW`.
+    """Answers a review. Another process evaluates rule tables, and reviews longer than `SHORT_REVIEW`.
 
     Raises:
         BusyError, FailedError: See `webhook.work.Work`.

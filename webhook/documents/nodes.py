@@ -20,7 +20,7 @@ _MAX_DEPTH = 100
 _MAX_ALIAS_COST = 4_000_000
 """Maximum cost of the values that aliases add to a text. The cost of a value is its length plus 40."""
 
-# For go-yaml, a word after the tag "!" is a text. libyaml drops this tag, so it is searched in the text.
+# For go-yaml, a word after the tag "!" is a text. libyaml drops this tag, so `_TAG` finds it in the source.
 _TAG = re.compile(r"(?:&\S+(?:\s|#[^\n]*\n)+)?!")
 _ESCAPED_SLASH = re.compile(r"(?<!\\)(?:\\\\)*\\/")
 
@@ -120,7 +120,7 @@ class Reader(yaml.CSafeLoader):
 
 
 def children_of(node: _Node) -> Children:
-    """Returns the nodes in a map or a list by key or position, each with the line, from 0, where it is."""
+    """Returns the nodes in a map or a list by key or position, each with its line, from 0."""
     children: Children = {}
     if isinstance(node, yaml.SequenceNode):
         children = {index: (item.start_mark.line, item) for index, item in enumerate(node.value)}

@@ -31,7 +31,7 @@ _REFUSED_PATTERNS = {
 """The patterns that are refused, each with a text that every match contains, and the message."""
 _JSON = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=int)  # refuses NaN, as kubectl does
 _ESCAPE = re.compile(r"\\(?:(/|u[dD][89abAB]..\\u[dD][c-fC-F]..)|(u[dD][89a-fA-F]..)|.)")
-_SPACE: Any = re.compile("[ \\t\\r\\n]*")  # Any, because it matches at every position of a text
+_SPACE: Any = re.compile("[ \\t\\r\\n]*")  # Any, because its matches are never None
 
 
 class DocumentError(ValueError):
@@ -69,7 +69,7 @@ class Document:
     _children_of: Callable[[Any], Children] = field(repr=False, compare=False)
 
     def line_of(self, path: Path) -> int:
-        """Returns the line of a value or, in a map, of its key; without a value, of its nearest parent."""
+        """Returns the line of a value or, in a map, of its key; without a value, of the nearest parent."""
         node, line = self._root, self._root.start_mark.line
         for part in self.path + path:
             if part not in (children := self._children_of(node)):
@@ -89,7 +89,7 @@ def read_documents(text: str | bytes, source: str = "<stdin>", max_values: int =
     Raises:
         DocumentError: A part of the text cannot be read or is ambiguous, or the text is too large.
     """
-    text = _prepared(text, source)
+    text = _prepare(text, source)
     reader = Reader(text, max_values)
     try:
         documents = [
@@ -140,8 +140,8 @@ def _unescape(escape: re.Match[str]) -> str:
     return str(json.loads(f'"{escape[0]}"')) if escape[1] else escape[0]
 
 
-def _prepared(raw: str | bytes, source: str) -> str:
-    """Checks a text, and returns it for the parser: JSON as YAML, and with a last line end, as in kubectl."""
+def _prepare(raw: str | bytes, source: str) -> str:
+    """Checks a text, and returns it for the parser: with a last line end, and with JSON converted to YAML."""
     raw = raw.encode(errors="surrogatepass") if isinstance(raw, str) else raw
     try:
         text = raw.decode().removeprefix("\ufeff").removesuffix("\n") + "\n"
@@ -153,7 +153,7 @@ def _prepared(raw: str | bytes, source: str) -> str:
         may_match = part in lines if part else special_bytes
         if may_match and (match := re.compile(pattern, re.MULTILINE).search(text)):
             raise _error_at(text, match.start(), source, describe(match[0]))
-    return text if raw.startswith(BOM_UTF8) else _json_as_yaml(text, source)  # as in kubectl
+    return text if raw.startswith(BOM_UTF8) else _json_as_yaml(text, source)  # kubectl reads YAML after a BOM
 
 
 def _error_at(text: str, index: int, source: str, message: str) -> DocumentError:
@@ -163,8 +163,8 @@ def _error_at(text: str, index: int, source: str, message: str) -> DocumentError
 def expand_lists(documents: Iterable[Document]) -> list[Document]:
     """Returns the documents with the items of each List in place of the List.
 
-    As in kubectl, every object with ``items`` is a List. An item without kind and apiVersion gets those of
-    the List: an item of a ``PodList`` is a ``Pod``.
+    As in kubectl, every object with ``items`` is a List. An item without kind and apiVersion gets them
+    from the List: an item of a ``PodList`` is a ``Pod``.
 
     Raises:
         DocumentError: ``items`` is not a list, or a document is not an object with a kind.

@@ -41,8 +41,8 @@ def read_word(word: str) -> Scalar:
     if _FILE_MODE.fullmatch(word):
         return int(word, 8)
     if _OTHER_NUMBER.fullmatch(word):
-        way_out = "quote it if it is text, or write a decimal number, or a file mode such as 0644"
-        raise ValueError(f"kubectl may read {word[:40]} as a number: {way_out}")
+        remedy = "quote it if it is text, or write a decimal number, or a file mode such as 0644"
+        raise ValueError(f"kubectl may read {word[:40]} as a number: {remedy}")
     return word
 
 

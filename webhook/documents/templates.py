@@ -21,7 +21,10 @@ _TEMPLATES_IN_VALUES: Final = {
 
 
 def describe_template(text: str, *, is_value: bool = False) -> str | None:
-    """Returns a message if an unreadable text, or a value, is a template that is not rendered; else None."""
+    """Returns a message if a text looks like a template that is not rendered; otherwise None.
+
+    The text is a part of an unreadable file or, with ``is_value``, a value in an object.
+    """
     if not set("{$<").intersection(text):
         return None
     templates = _TEMPLATES_IN_VALUES if is_value else _TEMPLATES

@@ -28,9 +28,9 @@ class Progress:
             the object.
         additions: What the rules added to each template, for the template's record.
         fired_rules: The names of the rules that fired.
-        complete_rules: The names of the fired rules whose merges all have `Merge.has_all_values`.
-        rules_by_path: The name of the last rule that set each value, by the path of the template followed by
-            the path in `Merge.written_paths`. None without `Request.explain`.
+        complete_rules: The names of the fired rules that set all their values (`Merge.has_all_values`).
+        rules_by_path: The name of the last rule that set each value. The key is the path of the template,
+            followed by a path in `Merge.written_paths`. None without `Request.explain`.
     """
 
     reason: str = ""
@@ -54,10 +54,9 @@ _Matches = dict[int, tuple[Rule, MatchingRule | str]]
 
 
 def apply_rules(job: Job, progress: Progress) -> None:
-    """Applies every rule that fires, and adds the outcomes of the rules in `split_rules` to the progress.
+    """Applies every rule that fires, and adds the outcomes of all rules from `split_rules` to the progress.
 
-    Adds the messages of the job's shape as well. Sets how the job's workers get devices and, for a job with a
-    shape, the placer.
+    Also adds the messages of the job's shape. Sets `Job.devices` and, for a job with a shape, `Job.placer`.
     """
     shape = job.shape.shape if job.shape else None
     if shape and shape.warn:
@@ -77,7 +76,7 @@ def apply_rules(job: Job, progress: Progress) -> None:
 
 
 def _explain_prevention(match: MatchingRule, progress: Progress) -> str | None:
-    """Returns why a rule that matches does not fire; None if it fires. Warns about a mount conflict."""
+    """Returns why a matching rule does not fire; None if it fires. Adds a warning about a mount conflict."""
     rule = match.rule
     for name in rule.unless:
         if name in progress.fired_rules:
@@ -93,8 +92,8 @@ def _explain_prevention(match: MatchingRule, progress: Progress) -> str | None:
 def _match_all(job: Job) -> tuple[list[RuleOutcome | None], _Matches]:
     """Returns the outcomes of rules that cannot fire, as in `split_rules`, and the matches of other rules.
 
-    The table has three stages. Rules that set `Rule.devices` come first, then rules that set the placer, and
-    then all other rules, which can have conditions on devices and on the placer. Sets these two of the job.
+    Rules with `Rule.devices` are matched first and set `Job.devices`. Then the first matching rule with a
+    placer sets `Job.placer`. All other rules are matched last, because they can have conditions on both.
     """
     device_rules = _match_rules_with("devices", job)
     device_matches = (match for _, match in device_rules.values() if isinstance(match, MatchingRule))
@@ -114,14 +113,14 @@ def _match_all(job: Job) -> tuple[list[RuleOutcome | None], _Matches]:
     matches = {
         index: early_matches.get(index) or (rule, match_rule(rule, job)) for index, rule in other_rules
     }
-    # A rule that sets the devices matched before `job.devices` changed, and might not match the new value.
+    # Rules with `devices` matched the old `job.devices`. `split_rules` may leave them out for the new value.
     if not early_matches.keys() <= matches.keys():
         matches = dict(sorted({**matches, **early_matches}.items()))
     return [*outcomes], matches
 
 
 def _match_rules_with(key: str, job: Job) -> _Matches:
-    """Returns the rules with a key that may fire, each with its match or the reason why it does not match."""
+    """Returns the rules that set ``key`` and may fire, each with its match or why it does not match."""
     return {
         position: (rule, match_rule(rule, job))
         for position, rule in split_rules(job)[1]
@@ -185,7 +184,7 @@ _CONFLICT_CODES: Final = {
 
 
 def _report_conflicts(rule: Rule, merge: Merge) -> Iterator[Message]:
-    """Yields messages about the user's values, if the rule is not quiet or denies conflicts.
+    """Yields messages about conflicts with the user's values. A quiet rule reports only denied conflicts.
 
     The messages name no rule, because users do not see the table.
     """

@@ -1,4 +1,4 @@
-"""Decides whether the table places a job: by opt-in, devices, node selection and signs for other nodes."""
+"""Decides whether a job is a candidate: by opt-in, devices, node selection, owner, labels and tolerations."""
 
 from collections.abc import Sequence
 
@@ -81,7 +81,7 @@ def explain_no_device(table: Table) -> str:
 
 
 def _explain_elsewhere(job: Job, groups: Sequence[Group]) -> str | None:
-    """Returns the sign that a job is for other nodes: an owner, a label or a toleration; None without it."""
+    """Returns the owner, label or toleration that shows that a job is for other nodes; None if none does."""
     elsewhere, metadata = job.table.candidates.elsewhere, get_map(job.object, ("metadata",))
     for owner in get_maps(metadata, ("ownerReferences",)) if "ownerReferences" in metadata else ():
         group, kind = text_of(owner.get("apiVersion")).partition("/")[0], text_of(owner.get("kind"))

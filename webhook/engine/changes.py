@@ -8,7 +8,7 @@ from webhook.objects.lists import ListKind, find_old_indices, list_kind, path_pa
 from webhook.objects.tree import Json, Path, same
 
 LONGEST_PATH = 500
-"""Maximum length of a path. Differences below a longer path are one change, as long keys are expensive."""
+"""Maximum length of a path. Differences below a longer path are one change, to limit the work."""
 
 
 def find_changes(received: Json, new: Json, rules_by_path: Mapping[Path, str] | None) -> tuple[Change, ...]:
@@ -20,7 +20,7 @@ def find_changes(received: Json, new: Json, rules_by_path: Mapping[Path, str] | 
 
 
 class _Comparison:
-    """Compares two objects that share their equal parts."""
+    """Compares two objects. Most of their equal parts are the same Python objects."""
 
     def __init__(self, rules_by_path: Mapping[Path, str], parents: set[Path]) -> None:
         self._rules_by_path, self._parents = rules_by_path, parents
@@ -28,7 +28,8 @@ class _Comparison:
     def compare(self, old: Json, new: Json, path: Path, key_path: Path, rule: str | None) -> Iterator[Change]:
         """Yields the changes at and below a path.
 
-        ``key_path`` is this path as in `Progress.rules_by_path`. ``rule`` is the parent's rule, if any.
+        ``key_path`` is the path in the form of `Progress.rules_by_path`. ``rule`` is the rule that set the
+        parent, if any.
         """
         if old is new:
             return

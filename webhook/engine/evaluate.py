@@ -49,9 +49,9 @@ def evaluate(table: Table, request: Request) -> Outcome:
 
 
 def _evaluate_with(table: Table, off_rules: frozenset[str] | None, request: Request) -> Outcome:
-    """Returns the outcome without the rules in ``off_rules``; if it is None, without any rule.
+    """Returns the outcome without the rules in ``off_rules``. If ``off_rules`` is None, all rules are off.
 
-    A launcher's Pod gets the init script in both cases.
+    A launcher's Pod always gets the init script.
     """
     kind, progress, new_object = kind_of(request.object), Progress(), request.object
     operations: list[Operation] = []
@@ -89,7 +89,7 @@ def _evaluate_with(table: Table, off_rules: frozenset[str] | None, request: Requ
 def _add_shadow(served: Outcome, enforced: Outcome, mode: Mode, policy_note: str) -> Outcome:
     """Returns ``served``, the outcome for the answer, with ``enforced`` and the states of rules in shadow.
 
-    If ``mode``, the mode of the table, is shadow, reason, facts and kind follow ``enforced``, too.
+    ``mode`` is the mode of the table. If it is shadow, reason, facts and kind come from ``enforced``, too.
     """
     if mode is Mode.SHADOW:
         served = replace(
@@ -198,7 +198,7 @@ def _write_records(job: Job, progress: Progress) -> None:
 
 
 def _report_removed_marks(job: Job, templates: Mapping[Path, Json]) -> Iterator[Message]:
-    """Yields messages about marks that the user wrote and that the evaluation removed or replaced."""
+    """Yields messages about fields that only the webhook may set, and whose user value was not kept."""
     for group in job.groups:
         marks = record.find_marks(templates[group.path]) if group.user_marks else {}
         for mark, user_value in group.user_marks.items():

@@ -45,7 +45,9 @@ _REFERENCE: Final = re.compile(r"\$[({]?(\w+)[)}]?")
 _COMMAND_END: Final = re.compile(r"(?<!\\)\n|[;|&]")
 _MPI_COMMAND: Final = re.compile(r"mpi(?:run|exec)|hydra")
 _NOT_LETTERS: Final = re.compile(r"[^a-z]+")
-_KEY_NAMES: Final = {_NOT_LETTERS.sub("", key.removeprefix(keys.PREFIX)): key for key in keys.FOR_AUTHORS}
+_KEY_BY_LETTERS: Final = {
+    _NOT_LETTERS.sub("", key.removeprefix(keys.PREFIX)): key for key in keys.FOR_AUTHORS
+}
 _KEY_PARTS: Final = re.compile("ultra|webhook|inj|conf|limit|fail")
 _KUEUE: Final = "kueue.x-k8s.io/"
 
@@ -67,7 +69,7 @@ def _find_user(job: Job) -> Iterator[Fault]:
         pod = get_map(spec, ("securityContext",))
         if not (pod or any("securityContext" in item for item in get_maps(spec, ("containers",)))):
             continue
-        # The main container need not be the first one, which may be the sidecar of a service mesh.
+        # The first container may be the sidecar of a service mesh instead of the main container.
         container = main_container(group.template, (), job.table.resources)
         context = get_map(container, ("securityContext",))
         if not (context or pod) or any(map(_is_etc, get_maps(container, ("volumeMounts",)))):
@@ -97,7 +99,7 @@ def _find_deadline(job: Job) -> Iterator[Fault]:
 
 
 def _find_amount(job: Job) -> Iterator[Fault]:
-    """Yields requests for more than a node has. With LNC=1, a node has twice the table's cores."""
+    """Yields requests for more than a node has. A node with the Neuron setting LNC=1 has twice the cores."""
     for group in job.by_role[WORKER]:
         for name, limits in job.family.whole_node.items():
             amount = group.amounts.get(name, 0)
@@ -131,17 +133,19 @@ def _find_resource(job: Job) -> Iterator[Fault]:
     requests = [(group, name) for group in job.groups for name in group.amounts if name not in known_names]
     if not requests:
         return
-    full_names = {name.rpartition("/")[2]: name for name in known_names}
-    full_names = {suffix: name for suffix, name in full_names.items() if len(suffix) >= SHORTEST_NAME}
+    names_by_suffix = {name.rpartition("/")[2]: name for name in known_names}
+    names_by_suffix = {
+        suffix: name for suffix, name in names_by_suffix.items() if len(suffix) >= SHORTEST_NAME
+    }
     for group, name in requests[:MOST_NAMES]:
-        is_similar = any(suffix in name for suffix in full_names)
-        suffix = nearest(name.rpartition("/")[2], (*full_names,)) if is_similar else None
-        if nearest_name := nearest(name, known_names) or (suffix and full_names[suffix]):
+        is_similar = any(suffix in name for suffix in names_by_suffix)
+        suffix = nearest(name.rpartition("/")[2], (*names_by_suffix,)) if is_similar else None
+        if nearest_name := nearest(name, known_names) or (suffix and names_by_suffix[suffix]):
             yield Fault(group.find_request(name)[0], name, nearest_name)
 
 
 def _find_key(job: Job) -> Iterator[Fault]:
-    """Yields labels and annotations that resemble a key for users, or have such a key in a wrong place."""
+    """Yields labels and annotations whose key resembles one of `keys.FOR_AUTHORS`, or is in a wrong place."""
     similar_paths: list[Path] = []
     for path in () if job.is_pod else ((), *[group.path for group in job.groups]):
         metadata = get_map(job.object, (*path, "metadata"))
@@ -173,9 +177,9 @@ def _find_nearest_key(key: str) -> str | None:
     prefix, name = (_NOT_LETTERS.sub("", part) for part in key.lower().rpartition("/")[::2])
     if not prefix and name.startswith("ultraserver"):
         prefix, name = "ultraserver", re.sub("^ultraserver(webhook)?(io)?", "", name)
-    is_ours = "ultraserver" in prefix or nearest(prefix, ("ultraserverwebhookio",))
-    letters = nearest(name, tuple(_KEY_NAMES)) if is_ours or not prefix else None
-    return _KEY_NAMES[letters] if letters and (is_ours or name == letters) else None
+    is_webhook_prefix = "ultraserver" in prefix or nearest(prefix, ("ultraserverwebhookio",))
+    letters = nearest(name, tuple(_KEY_BY_LETTERS)) if is_webhook_prefix or not prefix else None
+    return _KEY_BY_LETTERS[letters] if letters and (is_webhook_prefix or name == letters) else None
 
 
 def _find_hostfile(job: Job) -> Iterator[Fault]:
@@ -196,14 +200,15 @@ def _find_hostfile(job: Job) -> Iterator[Fault]:
 def _find_hostfile_option(text: str, variables: set[str]) -> str | None:
     """Returns the option or variable with which a command gives MPI the host file; None if there is none.
 
-    ``variables`` are names of variables whose value is the host file. Those that the text sets are added.
+    ``variables`` has the names of variables whose value is the host file. This function adds the variables
+    that the text sets to the host file.
     """
     text = re.sub(r"(?<!\S)#[^\n]*", "", text)  # removes comments
     variables |= set(_ASSIGNMENT.findall(text))
     text = _REFERENCE.sub(lambda match: HOSTFILE if match[1] in variables else match[0], text)
     for command in _COMMAND_END.split(text):
         options = {match[1] for match in _HOSTFILE_OPTION.finditer(command)}
-        if options := options if _MPI_COMMAND.search(command) else options - {"-f"}:  # as in `test -f`
+        if options := options if _MPI_COMMAND.search(command) else options - {"-f"}:  # ignores `test -f`
             return min(options)
     return None
 
@@ -258,4 +263,4 @@ FAULT_FINDERS: Final[Mapping[str, tuple[str, Callable[[Job], Iterator[Fault]]]]]
     "spread": ("topologySpreadConstraints", _find_spread),
     "affinity": ("topologyKey", _find_affinity),
 }
-"""By kind: a text that each object with such a fault contains, and the function that finds the faults."""
+"""For each kind of fault: a text that every object with the fault contains, and a function that finds it."""

@@ -1,4 +1,4 @@
-"""Defines `Group`: the equal pods of one template, with the nodes and devices that the template requests."""
+"""Defines `Group`: the pods of a job that have one template, with the nodes and devices that they request."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -52,7 +52,8 @@ class Group:
     Attributes:
         row: The row of the table about the group.
         path: The path of the template in the object.
-        role: The role of the row; `HELPER` if its ``takesNodes`` is ``devices`` and the pods take no node.
+        role: The role of the row; `HELPER` if ``takesNodes`` of the row is ``devices`` and the pods take no
+            node.
         template: The template without the webhook's earlier additions.
         record: The record of the earlier additions; None if the template has no valid record.
         user_marks: The user's values of fields that only the webhook may set, by JSON pointer.
@@ -83,7 +84,7 @@ class Group:
 
     @property
     def record_key(self) -> str:
-        """The key of the record's annotation; another key for a Pod, which also has its template's record."""
+        """The key of the record's annotation. A Pod has its own key, as it also has its template's record."""
         return keys.ADDED if self.path else keys.ADDED_TO_POD
 
     @cached_property
@@ -181,7 +182,7 @@ class Group:
     def node_reason_of(self, family: Family) -> str | None:
         """Returns why a pod takes a whole node of a family, by its requests or claims; None if it does not.
 
-        Claims give no reason if one of them is shared, because shared devices may be on another node.
+        If a claim is shared, all claims are ignored, because shared devices may be on another node.
         """
         for name, amount_range in family.whole_node.items():
             if amount_range.is_requested(self.amounts.get(name, 0)):
@@ -195,7 +196,7 @@ class Group:
 
     @property
     def partial_claim_reason(self) -> str | None:
-        """Why the claims of a pod without `node_reason_of` are not a whole node; None without claims."""
+        """Why the claims of a pod without a `node_reason` are not for a whole node; None without claims."""
         if claim := self.shared_claim:
             return f"share the claim {claim.name}: to give each Pod a node, use a resourceClaimTemplateName"
         for claim in self.claims:
@@ -217,7 +218,7 @@ class Group:
         else:
             devices = "claimed" if any(not claim.is_shared for claim in self.claims) else "none"
         if self.shared_claim:
-            # Whole-job admission cannot know the node of a claim that several pods share.
+            # The placement program cannot find out the node of a claim that several pods share.
             return "unknown" if devices == "none" else "shared"
         return devices
 

@@ -65,13 +65,17 @@ def first_uid(request: Request, generate_name: str, old_uid: str, label: Json) -
     * the label has the value for this uid and for the times in ``managedFields``. The API server writes these
       times, in whole seconds, for every new object.
     """
-    if old_uid and not _sends_record(request.object) and label == job_id(request, "", generate_name, old_uid):
+    if (
+        old_uid
+        and not _is_record_sent_by_client(request.object)
+        and label == job_id(request, "", generate_name, old_uid)
+    ):
         return old_uid
     return request.uid
 
 
-def _sends_record(obj: Json) -> bool:
-    """Returns whether a client sent the record: ``managedFields`` then has its key before admission."""
+def _is_record_sent_by_client(obj: Json) -> bool:
+    """Returns whether a client sent the record: if so, ``managedFields`` already has the record's key."""
     return f'"f:{keys.ADDED}":' in canonical(get(obj, ("metadata", "managedFields")))
 
 

@@ -36,14 +36,15 @@ class Job:
         nodes: The number of nodes that the job takes at the same time.
         is_numbered: Whether each worker has its own number, from 0.
         opt_in: The result of `reading.read_opt_in`.
-        off_rules: The names of the rules that are off, or in shadow in the evaluation for the answer.
+        off_rules: The names of the rules that this evaluation leaves out. For the answer, these are the rules
+            in mode off or shadow.
         is_candidate: Whether the table places the job. Only candidates have a shape.
         shape: The shape of a candidate whose workload takes nodes; None for other objects, such as a Pod.
         uid: The uid of the first review, for a job without a name.
         job_label: The value of the job label; empty without a shape.
         placer: The job's placer, or the placer in a Pod's placement annotation. None until it is known.
         devices: How the workers get their devices.
-        missing_placeholders: Placeholders that rules use and that are known to have no value.
+        missing_placeholders: Placeholders of the workload's rules for which the job has no value.
         faults: The faults of the job, by kind.
         values: A function that returns the values of placeholders. Its first call computes them.
     """
@@ -73,7 +74,7 @@ class Job:
 
     @cached_property
     def by_role(self) -> Mapping[str, Sequence[Group]]:
-        """The groups by role. `WORKER` has the groups of this role, and then all others that take nodes."""
+        """The groups by role. `WORKER` has the groups of this role, then all other groups that take nodes."""
         groups_by_role: defaultdict[str, Sequence[Group]] = defaultdict(tuple, {ANY: self.groups})
         for group in self.groups:
             groups_by_role[group.role] = [*groups_by_role[group.role], group]
@@ -110,7 +111,7 @@ class Job:
 
     @property
     def has_workers(self) -> bool:
-        """Whether the job takes nodes and, if it has groups with the role worker, these have pods."""
+        """Whether the job takes nodes, and its groups with the role worker have pods if there are any."""
         return self.nodes > 0 and (self.workers > 0 or all(group.role != WORKER for group in self.groups))
 
     def instance_types(self, role: str = WORKER) -> Sequence[str]:
@@ -129,7 +130,7 @@ class Job:
 
     @cached_property
     def place(self) -> Place | None:
-        """A Pod's placement annotation or, if it has none, the workload's. None if invalid, or not a Pod."""
+        """A Pod's placement: by its annotation or else its workload row. None if invalid, or not a Pod."""
         if not self.is_pod:
             return None
         try:
@@ -186,10 +187,10 @@ class Job:
 
 
 def find_permitted_types(table: Table, family: Family, groups: Sequence[Group]) -> Sequence[str]:
-    """Returns those instance types of the family, names or globs, that all pods of the groups permit.
+    """Returns the family's instance types (names or globs) that the node selections of all groups permit.
 
-    If the family has globs, names that the pods choose come first. The result is also empty if the pods
-    exclude the family's nodes by another label.
+    If the family has globs, names that the groups choose come first. The result is also empty if a group
+    excludes the family's nodes by another label.
     """
     selections = [group.selection for group in groups if group.selection.selector or group.selection.terms]
     if not selections:
@@ -207,10 +208,10 @@ def find_permitted_types(table: Table, family: Family, groups: Sequence[Group]) 
 
 
 def choose_family(table: Table, groups: Sequence[Group]) -> Family:
-    """Returns the enabled family that fits the groups best; if several fit equally, the first of them.
+    """Returns the enabled family that fits the groups best; if several fit equally, the first family.
 
-    Compares whether all groups permit the family's nodes, then whether a group takes or selects its nodes,
-    and then whether a group requests its devices.
+    Compares whether all groups permit the family's nodes, then whether a group takes or selects a node of the
+    family, and then whether a group requests devices of the family.
     """
     if len(table.enabled_families) == 1:
         return table.enabled_families[0]
@@ -226,7 +227,7 @@ def choose_family(table: Table, groups: Sequence[Group]) -> Family:
 def count_at_once(groups: Iterable[Group]) -> int:
     """Returns the maximum number of pods of the groups that exist at the same time.
 
-    The pods of groups that start later exist only after those of the other groups have ended.
+    The pods of groups that start later exist only after the pods of the other groups have ended.
     """
     early = late = 0
     for group in groups:

@@ -36,16 +36,16 @@ class MatchingRule(NamedTuple):
 
     @property
     def mount_conflict(self) -> str | None:
-        """Why the rule's mount is impossible: another volume is at its path; None if it is possible."""
+        """Why the rule's mount is impossible: its path has another volume; None if the mount is possible."""
         if mount_row := self.rule.match.mount_free:
             mount = self.mount
             for group in self.groups:
                 containers = get_maps(group.spec, ("containers",))
-                named = (item for item in containers if item.get("name") == mount_row.container)
-                container = next(named, {}) if mount_row.container else group.main_container
+                named_containers = (item for item in containers if item.get("name") == mount_row.container)
+                container = next(named_containers, {}) if mount_row.container else group.main_container
                 mounts = get_maps(container, ("volumeMounts",))
-                others = [item for item in mounts if item.get("mountPath") == mount["mountPath"]]
-                if others and not same(others[-1], mount):
+                mounts_at_path = [item for item in mounts if item.get("mountPath") == mount["mountPath"]]
+                if mounts_at_path and not same(mounts_at_path[-1], mount):
                     mount_path = cut(mount["mountPath"])
                     owner = self.rule.match.role
                     return f"the {owner} mounts another volume than {mount['name']} at {mount_path}"
@@ -53,13 +53,13 @@ class MatchingRule(NamedTuple):
 
     @property
     def values_of_warnings(self) -> Iterator[Mapping[str, Json]]:
-        """The values of placeholders for each warning of the rule: one, or one for each matching fault."""
+        """Yields placeholder values for each warning. A rule about a kind of fault warns once per fault."""
         yield self.values
         for fault in self.job.faults.get(self.rule.match.fault or "", ())[1:]:
             yield {**self.values, **_fault_values(fault)}
 
     def find_values(self, group: Group) -> Mapping[str, Json]:
-        """Returns the values of those placeholders that differ between templates, for one template."""
+        """Returns the values, for the template of a group, of placeholders that differ between templates."""
         rule, place = self.rule, self.job.place_of(group)
         values = (
             compute_template_values(group, rule.container_placeholders) if rule.container_placeholders else {}
@@ -73,11 +73,11 @@ def _fault_values(fault: Fault) -> Mapping[str, Json]:
 
 
 def split_rules(job: Job) -> tuple[Sequence[RuleOutcome | None], Sequence[tuple[int, Rule]]]:
-    """Returns the outcomes of rules that cannot fire because of the job's facts, and the other rules.
+    """Returns two lists: outcomes of rules, and rules that may fire with their positions in the first list.
 
-    Rules for other workloads, and for faults that the job does not have, are left out. The first list has an
-    entry for each rule, which is None if the rule may fire. The second list has the rules that may fire, with
-    their positions in the first list. The table caches results by facts, which many jobs have in common.
+    In the first list, the entry is None for a rule that may fire, and an outcome for a rule that cannot fire
+    because of the job's facts. Rules for other workloads, and for faults that the job does not have, are left
+    out. The table caches the result by the facts, which many jobs have in common.
     """
     cache = job.table.split_rules_cache
     facts = _collect_facts(job)
@@ -103,7 +103,7 @@ def split_rules(job: Job) -> tuple[Sequence[RuleOutcome | None], Sequence[tuple[
 
 
 def _collect_facts(job: Job) -> tuple[object, ...]:
-    """Returns those facts that conditions use and that many jobs have in common."""
+    """Returns the facts that conditions use and that many jobs have in common."""
     shape = job.shape and (job.shape.shape.name, job.shape.node_config)
     evaluated_facts = (
         job.is_candidate,
@@ -137,7 +137,7 @@ def _explain_skip(rule: Rule, job: Job) -> str | None:
 
 
 def explain_unmet_needs(rule: Rule) -> str:
-    """Returns why a rule is skipped: each rule that it needs did not fire, or had a conflict."""
+    """Returns why a rule is skipped if no rule in its ``needs`` fired without a conflict."""
     return f"{' or '.join(rule.needs)} did not fire, or the job kept a value of its own"
 
 

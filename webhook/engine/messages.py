@@ -1,7 +1,7 @@
-"""Defines the messages of an evaluation. Each has a text for people and a code for programs.
+"""Defines the messages of an evaluation. A message has a text for people and a code for programs.
 
-The code of a message that a row writes is the name of the row. `TEXTS` has all other codes. docs/reference.md
-lists all codes.
+If the text comes from a row of the table, the code is the name of the row. `TEXTS` has all other codes.
+docs/reference.md lists all codes.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -41,9 +41,9 @@ TEXTS: Final[Mapping[str, str]] = {
     "invalid-field": "{}",
     "more": "and {} more",
 }
-"""The text by code, for messages that no row writes.
+"""The text by code, for messages whose text does not come from a row.
 
-If the text is `{}`, the code that finds the problem writes the whole message.
+If the text is `{}`, the function that finds the problem creates the whole text.
 """
 
 
@@ -51,7 +51,7 @@ class Message(str):
     """A text with a code.
 
     Attributes:
-        code: A key of `TEXTS`, or the name of the row that writes the message.
+        code: A key of `TEXTS`, or the name of the row from which the text comes.
     """
 
     __slots__ = ("code",)
@@ -79,7 +79,7 @@ def messages_of(code: str, values: Iterable[str]) -> Iterator[Message]:
 
 
 def limit_messages(messages: Collection[Message]) -> tuple[Message, ...]:
-    """Returns distinct messages, limited in length and number. If some are omitted, the last counts them."""
+    """Returns distinct messages, limited in length and number. The last message counts omitted messages."""
     if not messages:
         return ()
     unique_messages = tuple(dict.fromkeys(Message(message.code, cut(message)) for message in messages))

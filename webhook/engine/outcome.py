@@ -84,8 +84,8 @@ class RuleOutcome(NamedTuple):
     """The outcome of one rule.
 
     Attributes:
-        why: For a rule that fired, also in shadow, its reason and the warnings about values that it kept,
-            replaced or could not add. For a rule that was skipped, why it was skipped.
+        why: For a rule that fired or would fire without shadow mode, its reason and the warnings about values
+            that it kept, replaced or could not add. For a skipped rule, why it was skipped.
     """
 
     name: str
@@ -111,7 +111,7 @@ NO_SUMMARY: Final = Summary()
 
 
 class Fault(NamedTuple):
-    """A field of a job that is wrong, its value, and a value that was probably meant or that is possible."""
+    """A wrong field of a job, its value, and in ``meant`` the value that is probably meant or is possible."""
 
     field: str
     value: str
@@ -133,7 +133,7 @@ class Outcome:
             and `evaluate.FACTS`.
         refusing: The names of the rules and shapes that refuse the job.
         unplaced: Reasons why no node can take the job's workers; empty if no rule finds such a reason.
-        enforced: The outcome if shadow were enforced; None if neither the table nor a rule is in shadow.
+        enforced: The outcome with enforced shadow rules; None if neither the table nor a rule is in shadow.
         kind_if_unchanged: The kind if there are no operations and no denials; ``UNCHANGED`` for a candidate.
         has_pods: Whether an update changes nothing because the Pods already exist.
         rules_by_path: The name of the last rule that set each value, as in `Progress`; None if not requested.
@@ -183,7 +183,10 @@ class Outcome:
 
     @property
     def shadow(self) -> Summary | None:
-        """The summary of what shadow mode prevented; None if that is nothing, or if the object is refused."""
+        """The summary of the rules and denials that shadow mode prevented.
+
+        None if there are no rules and denials of this kind, or if the object is refused.
+        """
         rules, enforced = self.fired(RuleState.SHADOWED), self.enforced
         if not enforced or self.denials or not (rules or enforced.denials):
             return None

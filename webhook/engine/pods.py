@@ -1,4 +1,4 @@
-"""Predicts the Pods that an operator creates for a job, with the fields that have a Pod's number."""
+"""Predicts the Pods that an operator creates for a job, including fields that contain the Pod's number."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -13,7 +13,7 @@ def pods_of(job: Job, stored_object: Json) -> Iterator[tuple[str, int, int, Json
 
     If the pods of the object are placed as separate jobs, only those of the first job are yielded. A group
     has at most as many Pods as a candidate may have. The templates are those of the stored object, with the
-    webhook's additions. Names and labels of the operator that the table does not have are missing.
+    webhook's additions. Names and labels that the operator sets are missing if the table does not have them.
 
     Yields:
         The group's key, a Pod's number in the group, the group's size, and the Pod.
@@ -37,7 +37,7 @@ def pods_of(job: Job, stored_object: Json) -> Iterator[tuple[str, int, int, Json
 
 
 def _source_values(summands: Sequence[Summand], number: int) -> dict[str, str]:
-    """Returns the value of each source of a pod's number; divides the number by the largest factor first."""
+    """Returns the value of each source (name, label or variable) from which a pod's number is computed."""
     values = {}
     for summand in sorted(summands, key=lambda summand: -summand.factor):
         value, number = divmod(number, max(1, summand.factor))

@@ -1,4 +1,4 @@
-"""Reads an object: finds its workload row, takes back earlier additions, and counts its pods."""
+"""Reads an object: finds its workload row, removes earlier additions, and counts its pods."""
 
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
@@ -86,7 +86,8 @@ def build_job(obj: Json, groups: Sequence[Group], request: Request, workload: Wo
 def _find_device_groups(groups: Sequence[Group], *, is_opted_in: bool) -> Sequence[Group]:
     """Returns the groups whose pods take a node because of their devices or their instance type.
 
-    If an opted-in job has no such group, returns those that request any device, or else all groups.
+    If an opted-in job has no such group, returns the groups that request any device or, if there are none,
+    all groups.
     """
     result = [
         group for group in groups if group.node_reason_of(group.family) or group.selects_type_of(group.family)
@@ -154,7 +155,7 @@ def find_annotation_or_label(obj: Json, key: str) -> tuple[str, str] | None:
 
 
 def read_opt_in(obj: Json) -> bool | str | None:
-    """Returns True if opted in, False if opted out, None if neither, a message if the value is invalid."""
+    """Returns True if opted in, False if opted out, None if neither, or a message about an invalid value."""
     field_and_value = find_annotation_or_label(obj, keys.INJECT)
     if field_and_value is None:
         return None

@@ -1,7 +1,7 @@
 """Adds the text of the init script to a launcher's Pod. The job does not contain the text.
 
-The evaluation of the job decided that init containers run the script. So the Pod gets the text even if the
-table, a policy or an opt-out has changed since: without the text, the launcher fails.
+The evaluation of the job added init containers that run the script. Without the text, they fail. So the Pod
+gets the text even if the table, a policy or an opt-out has changed after that evaluation.
 """
 
 from typing import Final

@@ -23,7 +23,7 @@ _ZONES: Final = ("topology.kubernetes.io/*", "failure-domain.beta.kubernetes.io/
 
 
 def find_unknown_labels(job: Job) -> str:
-    """Returns up to five labels by which workers select nodes and which the table does not know, with commas.
+    """Returns up to five node labels, comma-separated, that workers select and the table does not have.
 
     Leaves out the labels of templates that choose an instance type.
     """
@@ -46,7 +46,7 @@ def find_contradictions(job: Job, shape: JobShape, label_value: str) -> Iterator
     for group in job.by_role[WORKER]:
         if not {"affinity", "nodeSelector", "topologySpreadConstraints"}.isdisjoint(group.spec):
             selection = group.selection
-            # For each label, how many different values it must have on all nodes of the pods together.
+            # For each label: how many values it must have, at the minimum, on the nodes of all pods.
             counts = {keys.HOSTNAME: group.replicas} if group.node_reason else {}
             if shape.topology_key:
                 counts[shape.topology_key] = -(-group.replicas // shape.node_config)
@@ -84,10 +84,10 @@ def _permits(expressions: Sequence[Json], selected_value: Json, count: int) -> b
 
 
 def _find_contradicting_terms(job: Job, group: Group, shape: JobShape, label_value: str) -> Iterator[str]:
-    """Yields messages about terms that separate a unit's workers, or require other jobs or a shared node."""
+    """Yields messages about terms that separate a unit's workers, or require another job or a shared node."""
     size = shape.node_config
     for kind, field, term, selects_workers, selects_others in _find_terms(job, group, label_value):
-        is_contradiction = {
+        contradicts_by_kind = {
             "podAntiAffinity": selects_workers,
             "podAffinity": selects_others or (selects_workers and size < job.nodes),
             "spread": selects_workers and _is_strict_spread(term, size) and _counts_other_nodes(term),
@@ -95,7 +95,7 @@ def _find_contradicting_terms(job: Job, group: Group, shape: JobShape, label_val
         key = text_of(term.get("topologyKey") or "")
         is_on_one_node = kind == "podAffinity" and key == keys.HOSTNAME
         is_wider = kind == "podAntiAffinity" and size > 1 and matches(key, _ZONES)
-        if is_contradiction[kind] and (is_wider or key == shape.topology_key):
+        if contradicts_by_kind[kind] and (is_wider or key == shape.topology_key):
             yield f"because of {field}, {size} workers cannot have one {shape.topology_key} to themselves"
         elif selects_workers and is_on_one_node and group.node_reason and job.nodes > 1:
             yield f"each of its workers needs a whole node, but because of {field} they must share a node"
@@ -126,14 +126,14 @@ def _counts_other_nodes(constraint: Json) -> bool:
 
 
 def _find_terms(job: Job, group: Group, label_value: str) -> Iterator[tuple[str, str, Json, bool, bool]]:
-    """Yields kind, field and content of each term of the user, and what it selects.
+    """Yields the kind, the field and the content of each term of the user, and then two booleans.
 
-    The two last values are whether the term selects the workers of the group, and whether it selects pods
-    of another job.
+    The first is whether the term selects the workers of the group, the second whether it selects pods of
+    another job.
     """
     job_labels = {**job.peer_labels(label_value), keys.JOB: label_value}
     labels = {**get_map(group.template, ("metadata", "labels")), **job_labels}
-    naming_keys = {key for key, value in job_labels.items() if value in {job.name, label_value}}
+    identifying_keys = {key for key, value in job_labels.items() if value in {job.name, label_value}}
     for kind, path in _TERM_PATHS.items():
         for index, term in enumerate(get_maps(group.template, path)):
             results = [
@@ -142,7 +142,7 @@ def _find_terms(job: Job, group: Group, label_value: str) -> Iterator[tuple[str,
             ]
             has_selector = isinstance(term.get("labelSelector"), dict)
             selects_workers = has_selector and all(is_met for _, is_met in results)
-            selects_others = any(key in naming_keys and not is_met for key, is_met in results)
+            selects_others = any(key in identifying_keys and not is_met for key, is_met in results)
             yield kind, field_name((*group.path, *path, index)), term, selects_workers, selects_others
 
 
@@ -155,7 +155,7 @@ def _read_expressions(term: Json) -> Iterator[tuple[str, Json, list[Json]]]:
 
 
 def _is_met(name: str, value: Json, operator: Json, values: list[Json]) -> bool:
-    """Returns whether a worker meets a label requirement. An operator can set a missing label to ``name``."""
+    """Returns whether a label value meets a requirement. A missing label can still get the value ``name``."""
     is_listed = (name if value is None else value) in values
     exists = value is not None or is_listed
     return {"In": is_listed, "NotIn": exists and not is_listed, "Exists": exists}.get(str(operator), False)

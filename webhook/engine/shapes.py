@@ -15,12 +15,12 @@ from webhook.rows.families import Family, JobShape
 from webhook.rows.shapes import NODE_CONFIG_VARIABLE
 from webhook.rows.workloads import WORKER
 
-REACH: Final = 100
-"""The nearest number of workers that fits is searched at a smaller distance than this, below and above."""
+DISTANCE: Final = 100
+"""A number of workers that a message proposes differs by less than this from the job's number."""
 
 
 def choose_shape(job: Job) -> JobShape:
-    """Returns the first shape of the family that fits the job's size and the node config it names, if any.
+    """Returns the first shape of the family that fits the job's size and, if it names one, its node config.
 
     Raises:
         JobError: No shape fits, the job is too large, or the node config is invalid. If possible, the
@@ -62,7 +62,7 @@ def _explain_no_shape(family: Family, nodes: int) -> str:
     reason = f"no shape of the rule table fits {subject}"
     if configs:
         reason = f"{subject} form no equal blocks of {' or of '.join(configs)}"
-    smaller, larger = range(nodes - 1, max(nodes - REACH, 0), -1), range(nodes + 1, nodes + REACH)
+    smaller, larger = range(nodes - 1, max(nodes - DISTANCE, 0), -1), range(nodes + 1, nodes + DISTANCE)
     sizes = [next(filter(family.fits, numbers), None) for numbers in (smaller, larger)]
     if alternatives := " or ".join(map(str, filter(None, sizes))):
         return f"{reason}; use {alternatives}"
@@ -73,7 +73,7 @@ def _explain_no_shape(family: Family, nodes: int) -> str:
 def _find_named_config(job: Job) -> tuple[str, str] | None:
     """Returns field and value of the node config that a job names; None if it names no node config.
 
-    A job can name it by an annotation or label, or else by a variable, and also by device claims.
+    A job can name it by an annotation or label, or else by an environment variable; and by device claims.
 
     Raises:
         JobError: The job names two different node configs.
@@ -100,7 +100,7 @@ def _find_named_config(job: Job) -> tuple[str, str] | None:
 
 
 def find_config_variable(job: Job) -> tuple[str, str] | None:
-    """Returns field and value of the first variable `NODE_CONFIG`; None if it is missing or has no value."""
+    """Returns name and value of the first `NODE_CONFIG_VARIABLE`; None if it is missing or has no value."""
     if NODE_CONFIG_VARIABLE not in job.text:
         return None
     for container in (container for group in job.groups for container in containers(group.template)):

@@ -25,14 +25,14 @@ _SIGNS: Final = ("ssh", "plm_", "HYDRA_", "-exec")
 _LISTS: Final = frozenset({"env", "envFrom", "volumeMounts"})
 
 LONGEST_COMMAND: Final = 1 << 14
-"""Only this number of characters, from the beginning of a shell command, is parsed."""
+"""Maximum number of characters of a shell command that are parsed, from its beginning."""
 
 
 def read_ssh(container: Mapping[str, Json]) -> Mapping[str, Json]:
     """Returns a container's settings for ssh, as values of placeholders; empty if it has no such settings.
 
-    In `sshEnv`, variables for options of the command line follow the container's own variables. `sshUnclear`
-    is the part of the command that cannot be read; missing if there is no such part.
+    `sshEnv` has the container's variables, and then a variable for each ssh option in the command.
+    `sshUnclear` is the part of the command that cannot be read; missing if there is no such part.
     """
     words = [word for key in ("command", "args") for word in read_texts(container.get(key))]
     text = "\n".join(words)
@@ -47,18 +47,18 @@ def read_ssh(container: Mapping[str, Json]) -> Mapping[str, Json]:
         return {}
     tokens, unclear_text = [""], ""
     for word in words:
-        is_shell = (
+        is_shell_command = (
             not word.startswith("-") and tokens[-1].lstrip("-") not in OPTIONS and re.search(r"\s", word)
         )
-        if not (is_shell and _SETTING.search(word)):
+        if not (is_shell_command and _SETTING.search(word)):
             tokens.append(word)
             continue
         try:
             tokens += shlex.split(word[:LONGEST_COMMAND].replace("\\\n", " "))
         except ValueError:
             unclear_text = word
-        targets = (target.split(maxsplit=1)[:1] for target in word.split(">")[1:])
-        if len(word) > LONGEST_COMMAND or any("ssh" in path for paths in targets for path in paths):
+        redirect_targets = (target.split(maxsplit=1)[:1] for target in word.split(">")[1:])
+        if len(word) > LONGEST_COMMAND or any("ssh" in path for paths in redirect_targets for path in paths):
             unclear_text = word
     for token, next_token in pairwise([*tokens, ""]):
         name, equals, value = token.partition("=")

@@ -1,8 +1,8 @@
 """Decides which of the webhook's additions stay when a stored job is updated (ADR 0021).
 
-The key `updates` of a workload row defines when the webhook acts: never, always, or only while the pods do
-not exist, because they will be created from the updated templates. All users are treated in the same way. An
-update that removes no addition is stored as it is. If a suspended job changes its size, it gets a new shape.
+The key `updates` of a workload row defines when the webhook acts: never, always, or only while the job has no
+pods, because its pods are then created from the updated templates. All users are treated in the same way. An
+update that removes no addition is stored unchanged. If a suspended job changes its size, it gets a new shape.
 """
 
 from dataclasses import replace

@@ -11,10 +11,10 @@ from webhook.rows.placeholders import ABSENT, OF_ANNOTATIONS, ROLE_MAPS, SSH_NAM
 
 
 def compute_values(job: Job) -> dict[str, Json]:
-    """Returns the values of placeholders; those about fields and containers only if a rule uses them.
+    """Returns the values of placeholders. Call this only after the job's shape and job label are set.
 
-    Placeholders for which the job has no value are missing. Call this only after the job's shape and job
-    label are set.
+    Placeholders for which the job has no value are missing. Placeholders about fields and containers are also
+    missing if no rule uses them.
 
     Raises:
         WrongTypeError: A field to which a placeholder refers cannot be read as text (see `Field.text`).

@@ -1,8 +1,8 @@
-# Both init containers run this part: it reads the settings and the hostfile, and asks workers over ssh.
+# Both init containers run this part: it reads the settings and the hostfile, and runs commands on workers over ssh.
 #
 # Tests check these rules for the script:
 # - It runs in the image of the job, so it uses only bash 4.2, coreutils and ssh.
-# - It contains neither $(NAME) nor a doubled dollar, which Kubernetes would expand in a command. It also contains no
+# - It contains no $(NAME) and no doubled dollar, which Kubernetes would expand in a command. It also contains no
 #   $(word.word), which the rule table would expand.
 # - It has no here-documents and no here-strings, because older versions of bash write them to a temporary file, and
 #   the root file system may be read-only.
@@ -83,8 +83,8 @@ read_hosts() {
     hosts+=("$host")
   done <"$hostfile"
   ((${#hosts[@]})) || return 0
-  # With runLauncherAsWorker, this pod is in the hostfile. If the pod uses the host network, its host name is that of
-  # the node. Then the launcher is the first entry, if the hostfile has one entry more than the job has workers.
+  # With runLauncherAsWorker, this pod is in the hostfile under its host name. With the host network, however, the host
+  # name is the name of the node. So a first entry "*-launcher" is this pod, if there is one entry more than workers.
   ns=${hosts[0]#*.*.}
   ns=${ns%%.*}
   self=${HOSTNAME%%.*}
@@ -102,8 +102,8 @@ ssh_policy() {
   [[ -z $policy ]] || return 0
   policy=$("${ssh[@]}" -G "${hosts[${#hosts[@]} - 1]}" 2>&1 || :)$'\n'
   # The host key of a worker is created with the pod, so it cannot be verified. The job's own key pair protects the
-  # session. If the image has the default of ssh, which is to ask, every host key is accepted. If the image sets yes, no
-  # or accept-new, this value is used.
+  # session. If StrictHostKeyChecking has its default (ask), the script accepts every host key. If the image sets yes,
+  # no or accept-new, ssh uses this value.
   [[ $policy != *"stricthostkeychecking ask"* ]] ||
     ssh+=(-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null)
   # OpenSSH 9 prefers a key exchange that takes six times the processor time of the rest of a login. The sessions
@@ -121,7 +121,8 @@ ssh_policy() {
 # mpi-operator mounts in every worker. $relay prints those lines of a member that have the mark, each after
 # "MARK<MEMBER ". Each line is short enough for one write, so that lines of two members cannot mix.
 # The timeout is the remaining time, at least $least and at most $patience seconds. With members, worker INDEX has twice
-# this time. Without an exit code of 0, the output ends with "@code=CODE TIMEOUT". Up to $direct workers need no $relay.
+# this time. If the exit code is not 0, the output ends with "@code=CODE TIMEOUT". For up to $direct workers, ask_all
+# does not use $relay.
 mark=@$RANDOM$RANDOM$RANDOM
 # shellcheck disable=SC2016 # the worker expands the variables
 remote='echo $mark ok'

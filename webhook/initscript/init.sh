@@ -53,8 +53,8 @@ echo $mark ok'
 for i in "${all[@]}"; do args[i]=$n; done
 mode=() server=() node=() write=()
 busy() { [[ ${mode[$1]} == busy || ${node[$1]} == busy ]]; }
-# take INDEX: stores the values in the answer of a worker. Fails if the worker must be asked again: it did not answer, or
-# its UltraServer is being set up, which can take until $limit.
+# take INDEX: stores the values from the answer of a worker. Fails if the worker must be asked again, because it did not
+# answer, or because its UltraServer is being set up. The setup can take until $limit.
 take() {
   local i=$1 line value IFS=$'\n' reservation=- trn3=-
   mode[i]=- server[i]=- node[i]=- write[i]=ok
@@ -92,7 +92,7 @@ least=10 soon=''
 todo=("${all[@]}")
 while :; do
   ask_all "${todo[@]}"
-  # The grace period begins after the first attempt, which takes long if there are many workers, or if one hangs.
+  # The grace period begins after the first attempt, which takes long if there are many workers, or if a worker hangs.
   missing=() grace=${soon:=$((SECONDS + 15))}
   for i in "${todo[@]}"; do take "$i" || missing+=("$i"); done
   ((${#missing[@]} && SECONDS < grace)) || break
@@ -145,7 +145,7 @@ for i in "${all[@]}"; do
   for m in 1:4 2:2 3:2 4:1; do
     [[ ,${mode[i]}, != *,${m%:*},* || $configs == *${m#*:}* ]] || configs+=" ${m#*:}"
   done
-  # On machines that are not UltraServers, the driver reports no modes. Node config 1 needs no mode.
+  # On machines that are not UltraServers, the driver reports no modes. Node config 1 does not need a mode.
   if ((n == 1)) && [[ ${mode[i]} =~ ^(-|empty)$ ]]; then fits[i]=" $wants"; fi
   if [[ -z ${fits[i]} ]]; then
     case $configs in
@@ -274,7 +274,7 @@ for i in "${all[@]}"; do
 done
 stop_if_bad
 ask_all ${todo[@]+"${todo[@]}"}
-# Workers without an answer are asked again, because a session can break. A second write changes nothing.
+# Workers without an answer are asked again, because a session can break. It is safe to write the variables twice.
 missing=()
 for i in ${todo[@]+"${todo[@]}"}; do ok "$i" || missing+=("$i"); done
 ask_all ${missing[@]+"${missing[@]}"}

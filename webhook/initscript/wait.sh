@@ -21,7 +21,7 @@ while :; do
         continue
       fi
       missing+=("$i")
-      # If the last session had too little time, the reason of an earlier session has more details.
+      # If the last session had a shorter timeout, the reason of an earlier session has more details.
       now=$(why "$i")
       [[ ${reasons[$host]-} && $now == "no answer within "* && $now != *" $patience s" ]] ||
         # After a failed login, sshd 9.8 and later rejects the client for some time, which would hide the reason.
@@ -29,8 +29,8 @@ while :; do
         reasons[$host]=$now
       [[ $reason ]] || reason=" (${host%%.*}: ${reasons[$host]})"
     done
-    # The time for an answer is short at first, so that a worker that hangs delays the others little. It grows, because
-    # a launcher with little CPU is slow.
+    # The timeout is short at first, so that a worker that hangs delays the other workers little. It grows, because a
+    # launcher with little CPU is slow.
     patience=$((patience < 15 ? patience * 2 : 30))
   fi
   # The kubelet may write the hostfile late, so the number of workers in the job is used as well.

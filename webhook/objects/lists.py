@@ -64,14 +64,14 @@ Examples are affinity terms, tolerations, and the capabilities of security conte
 CONTAINERS: Final = ("containers", "initContainers")
 
 TERMS: Final = "nodeSelectorTerms"
-"""The list of node selector terms. A node needs to match only one, so a rule adds its requirement to all."""
+"""The list of node selector terms. A node needs to match only one, so a rule extends all terms."""
 
 EXPRESSIONS: Final = ("matchExpressions", "matchFields")
 """The two lists of a node selector term. In a label selector, such a list is one value."""
 
 
 def list_kind(path: Sequence[str | int]) -> ListKind:
-    """Returns the kind of the list at a path, by the list's key; for expressions, also by the parent list."""
+    """Returns the kind of the list at a path, by the list's key and, for expressions, by the parent list."""
     key = path[-1] if path else ""
     if key in IDENTITY_KEYS:
         return ListKind.BY_KEY
@@ -101,7 +101,7 @@ def find_old_indices(items: list[Json], old_items: list[Json], path: Sequence[st
     """Returns, for each item, the index of the old item with the same `identity`; None for a new item.
 
     No index occurs twice. Node selector terms are identified by their position if their number is unchanged.
-    The time is proportional to the length of the lists, because a user can make the lists long.
+    A user can make the lists long, so the time is proportional to their length.
     """
     if list_kind(path) is ListKind.TERMS and len(items) == len(old_items):
         return [*range(len(items))]

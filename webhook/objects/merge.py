@@ -13,7 +13,7 @@ OTHER_CONTAINERS: Final[dict[str | int, str]] = {
     "containers": "initContainers",
     "initContainers": "containers",
 }
-"""For each list of containers, the other list. A name may occur in only one of the two lists."""
+"""For each list of containers, the other list. A Pod is invalid if a name occurs in both lists."""
 
 API_DEFAULTS: Final[dict[Path, str]] = {("spec", "schedulerName"): "default-scheduler"}
 """Default values that the API server writes into Pods, and into templates of its own kinds, before it calls
@@ -144,7 +144,7 @@ class Merge:
         return user_list if result is old_list else result
 
     def _insertion_index(self, items: list[Json]) -> int:
-        """Returns the index at which to add an element. The loop calls no function: a list can be long."""
+        """Returns the index at which to add an element. Lists can be long, so the loop calls no function."""
         for index, item in enumerate(items):
             if item.__class__ is dict and "name" in item and item["name"] in self.before:
                 return index
@@ -154,7 +154,6 @@ class Merge:
         """Returns why a container cannot be added; empty if it can."""
         if _is_amendment(item, path):
             return f"{field_name(self.root + path)} has no {item['name']!r} to amend"
-        # A name may occur in only one of the two lists; otherwise the Pod is invalid.
         other = OTHER_CONTAINERS[path[-1]]
         items = get(self.template, (*path[:-1], other))
         is_taken = isinstance(items, list) and _find(items, item, ("name",)) is not None
@@ -189,7 +188,7 @@ class Merge:
             )
             return user_terms
         expressions = [(name, item) for name in EXPRESSIONS for item in rule_terms[0].get(name) or ()]
-        # A term without requirements selects no node; an added requirement would make it select some.
+        # A term without requirements selects no node. With an added requirement, it would select some nodes.
         key = pointer(path)
         result = [self._extend(term, expressions, path, key) if _selects(term) else term for term in terms]
         if not terms:
@@ -202,7 +201,7 @@ class Merge:
         for name, expression in expressions:
             items = as_list(as_map(term, terms_path).get(name), (*terms_path, name))
             if not items or not any(same(item, expression) for item in items):
-                # `take_back` leaves no empty list, so the digest is that of a term without an empty list.
+                # The digest is of a term without empty lists, because `take_back` leaves no empty list.
                 self._note_digest(key, [term if items else with_entry(term, name, None), expression])
                 if self.written_paths is not None:
                     self._store_path((*path, "", name), expression)

@@ -12,7 +12,7 @@ Operation = dict[str, Any]
 """One RFC 6902 operation: ``op``, ``path`` and, for add and replace, ``value``."""
 
 FEW_EDITS: Final = 16
-"""Up to this number of operations on a list, their length is not compared with that of the list."""
+"""With more operations than this, a list is replaced as a whole if that is shorter."""
 
 OVERHEAD: Final = 30
 """Approximate number of characters in an operation without its path and value."""
@@ -26,11 +26,12 @@ def compute_patch(received: Json, templates: Mapping[Path, Json]) -> tuple[Json,
 
     The object has the new templates at their paths. It differs from them in one way: a list that has the same
     elements in another order keeps the received order. The reason is that an evaluation removes the webhook's
-    earlier additions and appends them again. If another webhook has appended elements after them, the patch
-    would only reorder the list.
+    earlier additions and appends them again. If another webhook has appended elements after the additions,
+    each evaluation would reorder the list.
 
-    Subtrees that both trees share cost nothing, so the time is proportional to the change. A list is replaced
-    as a whole if the operations on its elements would be longer than the list, or if elements moved.
+    Subtrees that the old and the new tree share cost nothing, so the time is proportional to the change. A
+    list is replaced as a whole if the operations on its elements are longer than the list, or if elements
+    moved.
     """
     new_object = received
     edits: list[_Edit] = []

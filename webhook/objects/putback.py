@@ -1,7 +1,7 @@
 """Puts the webhook's additions back into a pod template from which an update removed them.
 
-``takeback.py`` finds them in the stored template: the values that the record names and that no user has
-changed since. Each of them is merged into the new template like the fragment of a rule.
+``takeback.py`` finds the additions in the stored template: the values that the record names and that no user
+has changed. Each addition is merged into the new template like the fragment of a rule.
 """
 
 from typing import Final
@@ -17,15 +17,16 @@ from webhook.objects.tree import Json, Path, canonical, drop, get, get_maps, put
 INIT_CONTAINERS: Final = ("spec", "initContainers")
 
 CHARACTERS_PER_STEP: Final = 4
-"""Number of characters of the new template that cost one step for each value that is searched in them."""
+"""For each value that is searched in the new template, this number of its characters costs one step."""
 
 
 def put_back(stored: Json, new: Json, template_path: Path, budget: Budget) -> Json:
     """Returns the new template with the additions in the stored record, the record itself, and stored marks.
 
     A record, marks and a gate that the stored template does not have are removed from the new template.
-    If the new template has another value in the same field, that value stays. An element without a key, such
-    as an affinity term, cannot have another value: a changed term stays, and the webhook's term is added.
+    If the new template has another value in the field of an addition, the other value stays. An element
+    without a key, such as an affinity term, is identified by its content. If the user has changed such an
+    element, the changed element stays, and the webhook's element is added, too.
 
     Raises:
         OverBudgetError: The record costs too much.
@@ -33,7 +34,7 @@ def put_back(stored: Json, new: Json, template_path: Path, budget: Budget) -> Js
     """
     entry = record.read(stored)
     result = new if entry is None else _with_additions(stored, entry, new, template_path, budget)
-    # Only the stored object identifies the job, and its record lists what was added at creation.
+    # A user may have changed the new marks and record, so the marks and record of the stored object are used.
     for mark in ((*record.ANNOTATIONS, keys.ADDED), *record.MARKS):
         value = get(stored, mark)
         result = drop(result, mark) if value is None else put(result, mark, value)
@@ -46,7 +47,7 @@ def _with_additions(stored: Json, entry: Record, new: Json, template_path: Path,
     # The same expression may have been removed from several node selector terms.
     distinct_removals = list({(item.path, canonical(item.value)): item for item in removals}.values())
     budget.spend(len(distinct_removals) * len(canonical(new)) // CHARACTERS_PER_STEP)
-    # Removes all additions and merges them again, because order matters, for example of init containers.
+    # Removes all additions and merges them again, because the order matters in lists of init containers.
     result = take_back(new, entry.additions, budget)
     names = [container.get("name", "") for container in get_maps(stored, INIT_CONTAINERS)]
     # An added element is merged before later additions to the element, whose paths are longer.

@@ -26,7 +26,7 @@ _MARK_KEYS = (keys.JOB, keys.PLACE, keys.OPENED)
 MARKS = (JOB_LABEL, *((*ANNOTATIONS, key) for key in _MARK_KEYS))
 """The paths of marks: labels and annotations about the job and the placement of a pod.
 
-The webhook and the placement program set marks. From templates, the webhook removes marks of a user.
+The webhook and the placement program set marks. The webhook removes marks that a user has set in a template.
 """
 GATES = ("spec", "schedulingGates")
 
@@ -39,7 +39,7 @@ class Record:
 
     Attributes:
         table: The revision of the table.
-        uid: The uid of the first review, for a job that had no name.
+        uid: The uid of the first review if the job had no name then; otherwise empty.
         additions: The additions, as in ``merge.Additions``. Their pointers are relative to the template.
     """
 
@@ -117,8 +117,8 @@ def strip(
 ) -> tuple[Json, bool, dict[str, Json]]:
     """Returns the template as the user wrote it: without the recorded additions, the record, marks and gate.
 
-    Marks and the gate are removed even if the record does not name them. If the record costs too much, other
-    additions stay. A Pod keeps its marks and its gate, because they come from its template.
+    Marks and the gate are removed even if the record does not name them. If the record costs too much, the
+    other additions stay. A Pod keeps its marks and its gate, because they come from its template.
 
     Returns:
         The template; whether there is a record that costs no more than the budget; and the removed marks and

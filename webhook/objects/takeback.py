@@ -23,8 +23,9 @@ STEPS_PER_CHARACTER: Final = 12
 
 The record of the webhook costs at most two steps for a character of a list or map: an added element is
 digested alone, and as a part of an added container. A character of a node selector term costs one step for
-each expression of a rule. It costs four more steps for the last search, which finds nothing, or eight if the
-term has fields. The steps therefore suffice for at least four expressions, even if a job has only terms.
+each expression of a rule. The last search, which finds nothing, costs `LAST_EXPRESSIONS` more steps, or twice
+as many if the term has ``matchFields``, too. So even if a job has only terms, the steps suffice for at least
+four expressions.
 """
 
 LAST_EXPRESSIONS = 4
@@ -108,7 +109,7 @@ def take_back(
 
 
 class _Remover:
-    """Visits each position once, inner ones first, because an added element may contain later additions."""
+    """Removes additions, inner positions first, because an added element may contain later additions."""
 
     def __init__(self, budget: Budget, removals: list[Removal]) -> None:
         self._budget, self._removals = budget, removals
@@ -183,8 +184,8 @@ class _Remover:
 
         A term that becomes empty is removed.
 
-        The last expressions of all terms are removed first, at most one from each term in a round. Otherwise
-        an expression of the user could be removed, if two terms differ only in the expression of a rule.
+        The last expressions of all terms are removed first, at most one from each term in a round. In another
+        order, a user's expression could be removed if two terms differ only in the expression of a rule.
         """
         counts, terms, first_removal = Counter(digests), list(node), len(self._removals)
         for distance in range(1, 1 + LAST_EXPRESSIONS):
@@ -197,7 +198,7 @@ class _Remover:
     def _remove_expression(
         self, terms: list[Json], index: int, distance: int, counts: Counter[str], path: tuple[str, ...]
     ) -> bool:
-        """Removes the expression at a distance from a term's end if the record names it; returns whether."""
+        """Removes a recorded expression at this distance from a term's end; returns whether there was one."""
         term = terms[index]
         for name in EXPRESSIONS:
             items = term.get(name)

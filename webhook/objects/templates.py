@@ -24,10 +24,10 @@ def containers(template: Json) -> Iterator[dict[str, Json]]:
 
 
 def main_container(template: Json, signs: Collection[str], resources: Collection[str]) -> dict[str, Json]:
-    """Returns the container with the most signs: names of its variables and mounted volumes.
+    """Returns the container with the most signs, which are names of variables and of mounted volumes.
 
-    Without signs, the number of the device limits and of the key ``claims`` decides. If several containers
-    have most, returns the first; empty if there are no containers.
+    If ``signs`` is empty, device limits and the key ``claims`` are the signs. If several containers have as
+    many signs, returns the first of them. Without containers, returns an empty map.
     """
     if len(items := get_maps(template, ("spec", "containers"))) <= 1:
         return items[0] if items else {}
@@ -49,7 +49,7 @@ class Selection:
 
     Attributes:
         selector: The node selector.
-        terms: The terms of the required node affinity, each as expressions by key; None without terms.
+        terms: The terms of the required node affinity, each as its expressions by key; None without terms.
     """
 
     selector: Mapping[str, Json]
@@ -73,9 +73,9 @@ def _by_key(term: Json) -> Mapping[str, Sequence[Json]]:
 
 
 def chosen_types(selection: Selection, labels: Sequence[str]) -> Collection[str]:
-    """Returns the instance types that a pod's selector names or, if it names none, its affinity terms.
+    """Returns the instance types in a pod's node selector or, if it has none, in its node affinity terms.
 
-    Empty if one of these terms names no type with the operator In.
+    Empty if one of the terms names no type with the operator In.
     """
     types = [value for label in labels if isinstance(value := selection.selector.get(label), str)]
     lists = ([*chain(*(values_of(term.get(key, ())) for key in labels))] for term in selection.terms or ())
@@ -84,7 +84,7 @@ def chosen_types(selection: Selection, labels: Sequence[str]) -> Collection[str]
 
 
 def values_of(expressions: Sequence[Json], operator: Json = "In") -> Iterator[str]:
-    """Yields the values of those expressions that have this operator."""
+    """Yields the values of the expressions that have this operator."""
     for item in expressions:
         values = item.get("values")
         if item.get("operator") == operator and isinstance(values, list):

@@ -128,7 +128,7 @@ def same(left: Json, right: Json) -> bool:
     if left is right:
         return True
     if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(same(left, right[key]) for key, left in left.items())
+        return left.keys() == right.keys() and all(same(item, right[key]) for key, item in left.items())
     if isinstance(left, list) and isinstance(right, list):
         return len(left) == len(right) and all(map(same, left, right))
     return isinstance(left, bool) == isinstance(right, bool) and bool(left == right)

@@ -19,19 +19,19 @@ HEADERS: Final = {
 
 
 def protect(blueprint: Blueprint, allowed_hosts: Sequence[str] = ()) -> None:
-    """Makes an app send `HEADERS`, and deny (403) cross-origin POSTs and host names that are not allowed."""
-    blueprint.before_app_request(partial(refuse_foreign, allowed_hosts))
+    """Makes the app send `HEADERS`, and call `refuse_foreign_request` before each request."""
+    blueprint.before_app_request(partial(refuse_foreign_request, allowed_hosts))
     blueprint.after_app_request(with_headers)
 
 
-def refuse_foreign(allowed_hosts: Sequence[str]) -> None:
-    """Denies a request that a page of another site may have caused."""
+def refuse_foreign_request(allowed_hosts: Sequence[str]) -> None:
+    """Denies (403) a host name that is not allowed, and a POST that another site's page may have sent."""
     if not is_allowed_host(request.headers.get("Host", ""), allowed_hosts):
         abort(403, "this host name is not allowed; --allowed-host NAME allows it")
-    site, origin = request.headers.get("Sec-Fetch-Site"), request.headers.get("Origin")
-    # A proxy may change Host, so Origin is checked only if the browser does not send Sec-Fetch-Site.
-    differs = origin is not None and origin.partition("://")[2].lower() != request.host.lower()
-    is_foreign = site in {"cross-site", "same-site"} if site else differs
+    fetch_site, origin = request.headers.get("Sec-Fetch-Site"), request.headers.get("Origin")
+    # A proxy may change Host, so Origin is compared with Host only if there is no Sec-Fetch-Site.
+    is_other_origin = origin is not None and origin.partition("://")[2].lower() != request.host.lower()
+    is_foreign = fetch_site in {"cross-site", "same-site"} if fetch_site else is_other_origin
     if request.method == "POST" and is_foreign:
         abort(403, "a page of another site must not request a preview")
 

@@ -1,4 +1,4 @@
-"""Answers whether a job would start now: the placement program decides on the Pods in the job's preview."""
+"""Serves ``/v1/fit``: sends the Pods in a job's preview to the placement program, and returns its answer."""
 
 import http.client
 import json
@@ -63,9 +63,12 @@ def ask_placement(url: str, question: bytes) -> dict[str, Any]:
 
 
 def question_of(previews: Sequence[Preview]) -> str:
-    """Returns the question about a job as JSON, with its Pods if it is placed; an error for several jobs."""
-    job, *others = previews
-    if others:
+    """Returns the question about a job as JSON, or an error for several objects.
+
+    The question has Pods only if the job is placed.
+    """
+    job, *other_previews = previews
+    if other_previews:
         return json.dumps({"error": f"the text has {len(previews)} objects: send one job"})
     name = job.report["object"]["name"] or job.report["object"]["generateName"]
     pods = [
@@ -87,7 +90,7 @@ def question_of(previews: Sequence[Preview]) -> str:
 
 
 def fit(source: TableSource, ask: Ask | None) -> Response:
-    """Returns the response: whether a job would start now and, if a placed job would not, when it may start.
+    """Returns whether a job would start now. For a placed job that must wait, also returns when it may start.
 
     ``ask`` is None if the installation has no placement program that answers.
     """
@@ -126,7 +129,7 @@ def lines_of(title: str, body: dict[str, Any]) -> list[str]:
     if body.get("why") and body["position"]:
         lines.append(f"  waits    {body['why']}")
     if "now" in body:
-        others = body["waiting"]
-        jobs = f"{others} other job{'s wait' if others > 1 else ' waits'}" if others else "no other job waits"
+        count = body["waiting"]
+        jobs = f"{count} other job{'s wait' if count > 1 else ' waits'}" if count else "no other job waits"
         lines.append(f"  seen     {body['now']}; {jobs}")
     return lines

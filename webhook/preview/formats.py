@@ -15,7 +15,7 @@ FAILURES: Final = ("unreadable", "refused", "not placed")
 """The kinds of findings that fail a case; the other kinds are "warning", "hint", "note" and "change"."""
 
 COMMANDS: Final = {**dict.fromkeys(FAILURES, "error"), "change": "notice"}
-"""GitHub's workflow command for each kind of finding; for all other kinds, the command is ``warning``."""
+"""GitHub's workflow command by the kind of finding. For all other kinds, the command is ``warning``."""
 
 
 def as_yaml(previews: Iterable[Preview]) -> str:
@@ -63,17 +63,20 @@ class Case(NamedTuple):
 
 
 def case_of(preview: Preview, *, must_place: bool) -> Case:
-    """Returns a document's case. With ``must_place``, no placement is a failure, except in shadow mode."""
-    item, (file, line) = preview.report, preview.report["source"].values()
-    is_job_not_placed = item["job"] and item["verdict"] == "not placed" and not item["shadow"]
-    is_placed_or_refused = item["denials"] or (item["job"] and not is_job_not_placed)
-    reason = item["sentence"] if is_job_not_placed else f"not a candidate: {item['reason']}"
-    findings = [Finding("not placed", line, reason)] if must_place and not is_placed_or_refused else []
+    """Returns a document's case. A refused document always fails.
+
+    With ``must_place``, a document that is not placed fails, too, except a job in shadow mode.
+    """
+    report, (file, line) = preview.report, preview.report["source"].values()
+    is_job_not_placed = report["job"] and report["verdict"] == "not placed" and not report["shadow"]
+    is_accepted = report["denials"] or (report["job"] and not is_job_not_placed)
+    reason = report["sentence"] if is_job_not_placed else f"not a candidate: {report['reason']}"
+    findings = [Finding("not placed", line, reason)] if must_place and not is_accepted else []
     for part in preview.parts:
         prefix = f"Pod {part.run.share}: " if part.run.share else ""
         findings += [Finding(kind, part.line_of(text), f"{prefix}{text}") for kind, text in part.texts]
-    findings += [Finding("change", line, item["sentence"])] if item["patch"] else []
-    skip_reason = "" if is_placed_or_refused or item["patch"] else item["reason"]
+    findings += [Finding("change", line, report["sentence"])] if report["patch"] else []
+    skip_reason = "" if is_accepted or report["patch"] else report["reason"]
     return Case(file, line, preview.run.title, findings, skip_reason)
 
 
@@ -88,21 +91,21 @@ def as_annotations(cases: Sequence[Case]) -> str:
     GitHub reads commands from every line, so the texts of users are escaped and never begin a line.
     """
     return "".join(
-        f"::{COMMANDS.get(kind, 'warning')} file={_escaped(case.file, ':,')},line={line},"
-        f"title={_escaped(case.title, ':,')}::{_escaped(text)}\n"
+        f"::{COMMANDS.get(kind, 'warning')} file={_escape(case.file, ':,')},line={line},"
+        f"title={_escape(case.title, ':,')}::{_escape(text)}\n"
         for case in cases
         for kind, line, text in case.findings
     )
 
 
-def _escaped(text: str, more_characters: str = "") -> str:
+def _escape(text: str, more_characters: str = "") -> str:
     for character in f"%\r\n{more_characters}":
         text = text.replace(character, f"%{ord(character):02X}")
     return printable(text)
 
 
 def as_junit(cases: Sequence[Case]) -> str:
-    """Returns a JUnit report. A test case without failures is skipped if its case has a ``skip_reason``."""
+    """Returns a JUnit report. A case with a ``skip_reason`` and without failures is a skipped test."""
     tests = [testcase(case.file, case.line, case.title) for case in cases]
     for test, case in zip(tests, cases, strict=True):
         if failures := case.findings_of(*FAILURES):

@@ -26,14 +26,14 @@ KINDS: Final = re.compile(
     r"(kubeflow\.org|batch|(jobset|leaderworkerset)\.x-k8s\.io|batch\.tensorstack\.dev)/"
 )
 """Matches the kinds of jobs in the packaged table. `SCALARS` has the types of their fields."""
-_NAMES: Final = {
+_NAMES_BY_TYPE: Final = {
     "integer": "replicas parallelism completions size slotsPerWorker nProcPerNode minReplicas maxReplicas"
     " minAvailable backoffLimit maxRestarts activeDeadlineSeconds ttlSecondsAfterFinished",
     "boolean": "suspend runLauncherAsWorker",
     "string": "nprocPerNode",
 }
-SCALARS: Final = {name: {"type": kind} for kind, names in _NAMES.items() for name in names.split()}
-"""The schemas of fields outside pod templates, by the name of the field; all `KINDS` have the same types."""
+SCALARS: Final = {name: {"type": kind} for kind, names in _NAMES_BY_TYPE.items() for name in names.split()}
+"""The schemas of fields outside pod templates, by the name of the field; all `KINDS` use the same type."""
 
 _POD_FIELDS: Final = {"restartPolicy": {"enum": ["Never", "OnFailure"]}}
 _JOB_POD: Final = {"properties": {"spec": {"required": ["restartPolicy"], "properties": _POD_FIELDS}}}
@@ -41,7 +41,7 @@ TEMPLATE_SCHEMAS: Final = {"batch/v1/Job": _JOB_POD}
 """For a kind, the schema that its pod templates must meet in addition to the schema of a Pod."""
 
 PROGRAM_FIELDS: Final = frozenset({"command", "args", "env", "annotations", "data", "stringData"})
-"""The fields whose texts are for other programs. There, a text that looks like a template is right."""
+"""The fields whose texts are for other programs. There, a text that looks like a template may be right."""
 
 Schema = dict[str, Any]
 """A part of a JSON Schema, with the keywords ``properties``, ``items`` and ``$ref``."""
@@ -50,8 +50,8 @@ Schema = dict[str, Any]
 def find_hints(table: Table, obj: Json) -> Iterator[tuple[Path, str]]:
     """Yields path and message for a missing apiVersion, or for each kind and field that is probably misspelt.
 
-    The known names are those in pod templates, and those that rows of workloads name. A name is probably
-    misspelt if it is unknown, and is similar to a known name that the object does not have.
+    A name is known if it is in the schema of pod templates, or if the row of a workload has it. A name is
+    probably misspelt if it is unknown, and is similar to a known name that the object does not have.
     """
     if message := describe_missing_key(obj, "apiVersion"):
         yield (), message
@@ -61,7 +61,7 @@ def find_hints(table: Table, obj: Json) -> Iterator[tuple[Path, str]]:
         version, _, name = kind.rpartition("/")
         kinds = sorted({known for row in table.workloads for known in row.kinds})
         similar_kinds = tuple(known for known in kinds if nearest(name, (known.rpartition("/")[2],)))
-        # Only Kubernetes' own API groups have no dot, and none of them has a kind of an operator.
+        # A group without a dot, such as batch, is Kubernetes' own. An operator's kind in it is a mistake.
         same_kinds = (known for known in similar_kinds if "." not in version and known.endswith(f"/{name}"))
         if similar := nearest(kind, similar_kinds) or max(same_kinds, default=None):
             yield ("kind",), messages.unknown_kind(kind, similar)
@@ -73,7 +73,8 @@ def find_hints(table: Table, obj: Json) -> Iterator[tuple[Path, str]]:
 def find_refusals(table: Table, obj: Json, denials: Sequence[str] = ()) -> Iterator[str]:
     """Yields messages about values that the API server will refuse, or that are unrendered templates.
 
-    A refused value has no message if a denial names its field, or after `MOST_MESSAGES` in a template.
+    A refused value has no message if a denial names its field. Each check yields at most
+    `MOST_MESSAGES` for a template.
     """
     kind = kind_of(obj)
     rows = table.workloads_of(kind)
@@ -89,12 +90,12 @@ def find_refusals(table: Table, obj: Json, denials: Sequence[str] = ()) -> Itera
     for field_path, reason in wrong_fields:
         if not any(field_name(field_path) in denial for denial in denials):
             refusals[field_path] = messages.refused_field(field_name(field_path), reason)
-    # If a value has two messages, that of `find_unfinished` is the more precise one.
+    # If a value has two messages, the message of `find_unfinished` is used, because it is more precise.
     yield from (refusals | dict(find_unfinished(obj, is_job=bool(rows)))).values()
 
 
 def _fields_of_wrong_type(obj: Json, templates: Collection[Path]) -> Iterator[tuple[Path, str]]:
-    """Yields path and reason for each of the `SCALARS` in a job's spec whose value has the wrong type."""
+    """Yields path and reason for each field in `SCALARS` whose value in a job's spec has the wrong type."""
     for path, value in walk(get(obj, ("spec",)), ("spec",)):
         if path[-1] in SCALARS and value is not None and not _is_within(path, templates):
             yield from ((path, reason) for _, reason in refused_parts(value, SCALARS[path[-1]]))
@@ -106,7 +107,7 @@ def _is_within(path: Path, templates: Collection[Path]) -> bool:
 
 
 def find_unfinished(obj: Json, *, is_job: bool) -> Iterator[tuple[Path, str]]:
-    """Yields path and message for each value that must be text and is not, or is an unrendered template."""
+    """Yields path and message for each unrendered template, and each value that must be text but is not."""
     for path, value in walk(obj):
         is_checked = (is_job or path[:1] == ("metadata",)) and not PROGRAM_FIELDS.intersection(path)
         must_be_text = path[-3:-1] in TEXT_MAPS or (path[-3:-2], path[-1:]) == (("env",), ("value",))
@@ -133,7 +134,7 @@ def _misspelt_fields(value: Json, schema: Schema, path: Path) -> Iterator[tuple[
 
 
 def _known_fields(rows: Sequence[Workload]) -> Schema:
-    """Returns a schema with the fields that the rows of workloads name."""
+    """Returns a schema with the fields of pod templates, and the fields that the rows of workloads name."""
     pod = pod_template()["properties"]
     top_fields: Schema = {key: {} for key in ("apiVersion", "kind", "spec", "status")}
     schema: Schema = {"properties": {**top_fields, "metadata": pod["metadata"]}}

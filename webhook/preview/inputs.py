@@ -1,4 +1,4 @@
-"""Reads the query and the documents of a request for a preview, as ``openapi.yaml`` describes it."""
+"""Reads the query and the documents of a request for a preview, as ``openapi.yaml`` describes them."""
 
 import re
 import time
@@ -54,7 +54,7 @@ def schemas(path: str = "/v1/preview") -> dict[str, dict[str, Any]]:
 
 
 def accepted_type(types: Iterable[str]) -> str:
-    """Returns the media type that the client prefers, by default the first. Without a match, answers 406."""
+    """Returns the media type that the client prefers, by default the first; aborts (406) without a match."""
     types = tuple(types)
     media_type = request.accept_mimetypes.best_match(types) if request.accept_mimetypes else types[0]
     if media_type is None:
@@ -103,7 +103,7 @@ def answer(
 ) -> tuple[int, str]:
     """Returns the HTTP status, and the rendered previews of documents or the reason of an error.
 
-    The texts are the documents and, as ``old``, the stored objects, by their names in messages.
+    ``texts`` has the documents and, by the key ``old``, the stored objects. Messages name a text by its key.
     """
     try:
         parts = {name: read_documents(text, name, limits.PREVIEW_VALUES) for name, text in texts.items()}
@@ -116,7 +116,7 @@ def answer(
     return (200, render(items)) if items else (400, messages.NO_OBJECTS)
 
 
-def refuse_longer(max_bytes: int) -> None:
+def refuse_long_request(max_bytes: int) -> None:
     """Denies the request if its Content-Length is too large, and limits the size of its form."""
     if (request.content_length or 0) > max_bytes:
         abort(413, messages.TOO_LONG)
@@ -124,12 +124,13 @@ def refuse_longer(max_bytes: int) -> None:
 
 
 def request_texts() -> dict[str, bytes]:
-    """Returns the parts of the request's form by their names, or the request's body by the name ``request``.
+    """Returns the parts of the request's form by name or, without a form, the body by the name ``request``.
 
     Raises:
-        HTTPException: The request is too large, or its form is not one ``object`` and at most one ``old``.
+        HTTPException: The request is too large, or its form has parts other than one ``object`` and at
+            most one ``old``.
     """
-    refuse_longer(limits.PREVIEW)
+    refuse_long_request(limits.PREVIEW)
     if request.mimetype != FORM:
         return {"request": request.get_data(cache=False)}
     parts = [(name, text.encode()) for name, text in request.form.items(multi=True)]

@@ -11,9 +11,9 @@ from webhook.documents import dump_yaml, read_documents
 from webhook.objects.tree import Json, digest
 from webhook.preview.report import Preview
 
-MOST_TEXT_LINES: Final = 20
+MAX_TEXT_LINES: Final = 20
 """Maximum number of lines of a text in a diff; longer texts are abridged."""
-MOST_LINES: Final = 20_000
+MAX_LINES: Final = 20_000
 """Maximum number of lines of an object in a diff. A diff of this size takes half a second."""
 
 
@@ -24,8 +24,8 @@ def diff_as_yaml(before: Json, after: Json, source: str = "", target: str = "") 
 
 def _diff_texts(before: str, after: str, source: str = "", target: str = "") -> str:
     old, new = (text.splitlines(keepends=True) for text in (before, after))
-    if old != new and max(len(old), len(new)) > MOST_LINES:
-        text = f"{len(new)} lines are not compared, as {MOST_LINES} is the maximum: -o yaml shows them"
+    if old != new and max(len(old), len(new)) > MAX_LINES:
+        text = f"{len(new)} lines are not compared, as {MAX_LINES} is the maximum: -o yaml shows them"
         return f"--- {source}\n+++ {target}\n@@ -1 +1 @@ {text}\n"
     return "".join(unified_diff(old, new, source, target))
 
@@ -55,20 +55,21 @@ def abridged(value: Json) -> Json:
         return {key: abridged(item) for key, item in value.items()}
     if isinstance(value, list):
         return [abridged(item) for item in value]
-    if not isinstance(value, str) or value.count("\n") <= MOST_TEXT_LINES:
+    if not isinstance(value, str) or value.count("\n") <= MAX_TEXT_LINES:
         return value
-    first, _, others = value.partition("\n")
-    return f"{first}\n... {others.count(chr(10))} more lines ({digest(value)}), -o yaml shows them\n"
+    first, _, rest = value.partition("\n")
+    return f"{first}\n... {rest.count(chr(10))} more lines ({digest(value)}), -o yaml shows them\n"
 
 
 def _rule_of_line(item: Preview, text: str) -> Callable[[int], str]:
-    """Returns a function that returns the rule of a line's change, or of the next change after the line."""
+    """Returns a function that maps a line number to the rule that set this line, or the next changed line."""
     (document,) = read_documents(text, "after")
     ends_with_rules: list[tuple[int, str]] = []
     for change in (change for change in item.report["changes"] if change["after"] is not None):
         after, path = change["after"], with_positions(parse_pointer(change["path"]))
-        length = len(dump_yaml([abridged(after)]).splitlines())  # a scalar outside a list ends with `...`
-        # The value of a key, if it is a map or list, begins on the next line; an item begins after its dash.
+        # The value is dumped in a list, because YAML ends a bare scalar with a line `...`.
+        length = len(dump_yaml([abridged(after)]).splitlines())
+        # A map or list begins on the line below its key, but an item of a list on the line of its dash.
         is_below = isinstance(after, dict | list) and after and not isinstance(path[-1], int)
         rule = change["rule"]["name"] if change["rule"] else "the webhook itself"
         ends_with_rules.append((document.line_of(path) + length - (not is_below), rule))

@@ -13,7 +13,7 @@ from webhook.rows.families import Unit
 ENDED: Final = "the job has ended"
 NAMES_NODE: Final = "its workers name their node themselves, so no scheduler places them"
 NO_DEVICES: Final = {"none": "{}", "some": "some of {}", "unknown": "{} of their own"}
-"""The reason why a job is not placed, by the way in which its workers get devices."""
+"""Why a job is not placed, by how its workers get devices. ``{}`` stands for `explain_no_device`."""
 if_shadow_ended: Final = "{}. If shadow mode ended: {}".format
 refused_if_shadow_ended: Final = "{}. If shadow mode ended, refused: {}".format
 PLACE_KEPT: Final = "the update does not change the placement"
@@ -75,7 +75,7 @@ def fits_or_waits(answer: Mapping[str, Any]) -> str:
     return f"would be {position} in the queue, and may start {when}"
 
 
-# ---- Hints, notes, and what requests and documents lack ----------------------------------------------------
+# ---- Hints, notes, and errors of requests and documents ----------------------------------------------------
 
 unknown_kind: Final = "no workload of the rule table has kind {!r}; did you mean {!r}?".format
 unknown_field: Final = "unknown field {}; did you mean {!r}?".format

@@ -15,7 +15,7 @@ from webhook import limits
 from webhook.app import as_json
 from webhook.documents import dump_yaml
 from webhook.preview import messages
-from webhook.preview.inputs import ParameterError, answer, read_query, refuse_longer
+from webhook.preview.inputs import ParameterError, answer, read_query, refuse_long_request
 from webhook.preview.lines import diff_lines
 from webhook.preview.report import Preview
 from webhook.preview.sentence import unit_name
@@ -23,8 +23,8 @@ from webhook.preview.text import totals
 from webhook.rules.source import TableSource
 
 EXAMPLE = files("webhook.preview").joinpath("static/example.yaml").read_text(encoding="utf-8")
-"""An example job for users who have no job."""
-MOST_WITH_CHANGES: Final = 25
+"""The job that the page shows with ``?example``."""
+MAX_WITH_CHANGES: Final = 25
 """Maximum number of documents that a page shows with changes. With 120, a browser takes 5 s for the page."""
 
 
@@ -47,7 +47,7 @@ def page(source: TableSource) -> Response:
 
 def read_form() -> dict[str, Any]:
     """Returns the fields of the form in the request. An uploaded file has precedence over a text field."""
-    refuse_longer(2 * limits.PREVIEW)
+    refuse_long_request(2 * limits.PREVIEW)
     form: dict[str, Any] = {
         name: request.form.get(name, "") for name in ("object", "old", "namespace", "pods")
     }
@@ -63,10 +63,10 @@ def read_form() -> dict[str, Any]:
 
 
 def as_items(previews: Iterable[Preview], first: int) -> str:
-    """Returns previews as JSON for the template. A page shows changes from the preview ``first`` on."""
+    """Returns the template's data as JSON. From ``first`` on, `MAX_WITH_CHANGES` previews have changes."""
     items, keys = list(previews), ("verdict", "sentence", "warnings", "hints", "notes")
     views = [{"title": printable(item.run.title)} | {key: item.report[key] for key in keys} for item in items]
-    for item, view in list(zip(items, views, strict=True))[first : first + MOST_WITH_CHANGES]:
+    for item, view in list(zip(items, views, strict=True))[first : first + MAX_WITH_CHANGES]:
         view.update(changes_view(item))
     return json.dumps({"items": views, "totals": totals(items) if len(items) > 1 else ""})
 
@@ -87,12 +87,12 @@ def changes_view(item: Preview) -> dict[str, Any]:
 
 def render_page(form: dict[str, str], status: int = HTTPStatus.OK, **data: Any) -> Response:  # noqa: ANN401
     """Returns the page with a form and the data of its previews, or an error."""
-    data |= {"form": form, "most_changes": MOST_WITH_CHANGES, "status": status}
+    data |= {"form": form, "max_with_changes": MAX_WITH_CHANGES, "status": status}
     return make_response(render_template("page.html", **data), status)
 
 
 def error_page(status: int, code: str, reason: str) -> Response:
-    """Returns an error as JSON for the API and for programs, and otherwise as HTML."""
+    """Returns an error: as HTML for a browser that requests a page, otherwise as JSON."""
     if not request.path.startswith("/v1/") and request.accept_mimetypes.best == "text/html":
         return render_page({}, status, error=reason)
     return as_json(status, code, reason)

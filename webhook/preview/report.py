@@ -15,9 +15,9 @@ from webhook.rows.policies import Mode
 from webhook.rows.table import Rule, Table
 
 MESSAGES: Final = {"denials": "refused", "warnings": "warning", "hints": "hint", "notes": "note"}
-"""The keys of a report whose texts are messages, each with the name of such a message in texts for people.
+"""The keys of a report that have messages, each with the name of its messages in texts for people.
 
-The key ``messages`` has the denials and warnings, too, with their codes for programs.
+For programs, the key ``messages`` repeats the denials and warnings with their codes.
 """
 
 FACTS: Final = ("shape", "devices", "placer")
@@ -63,7 +63,7 @@ class Preview:
         return ((name, text) for key, name in MESSAGES.items() for text in self.report[key])
 
     def line_of(self, text: str) -> int:
-        """Returns the line of the last field that a message names, or else the first line of the document."""
+        """Returns the line of a hint; for other texts, of the last field in the text, or of the document."""
         document = self.run.document
         if self.run.share or text in self.hint_lines:
             return self.hint_lines.get(text, document.line)
@@ -78,7 +78,7 @@ def build_preview(
     *,
     all_rules: bool,
 ) -> Preview:
-    """Returns the preview of an object and its Pods. The values of ``hints`` are lines."""
+    """Returns the preview of an object and its Pods. ``hints`` has the line of each hint."""
     table, document, namespace, obj, outcome, stored, *_ = run
     pod_previews = [build_preview(pod, (), {}, None, all_rules=all_rules) for pod in pods or ()]
     verdict, sentence, place = judge(run)
@@ -127,7 +127,7 @@ def _pod_item(pod: Preview) -> dict[str, Any]:
 
 
 def _shadow(outcome: Outcome) -> dict[str, Any] | None:
-    """Returns what the webhook would do without shadow mode; None if that is the same or a refusal anyway."""
+    """Returns the outcome without shadow mode; None if it is the same, or if the object is refused anyway."""
     if not outcome.enforced or not outcome.shadow:
         return None
     enforced, shadow = outcome.enforced, outcome.shadow
@@ -149,14 +149,14 @@ def _rule_source(table: Table, rule: str, key: str) -> dict[str, Any]:
 
 def _rules(table: Table, outcome: Outcome, *, all_rules: bool) -> Iterator[dict[str, Any]]:
     """Yields the outcomes of all rules, or of the rules for this kind of object, with their sources."""
-    rows = {row.name: row for row in outcome.rules}
+    outcome_by_rule = {result.name: result for result in outcome.rules}
     is_candidate = outcome.kind_if_unchanged is OutcomeKind.UNCHANGED
     for rule in table.rules:
-        row = rows.get(rule.name) or (_not_evaluated(rule, outcome) if all_rules else None)
-        if row and (all_rules or rule.match.candidate in {None, is_candidate}):
+        rule_result = outcome_by_rule.get(rule.name) or (_not_evaluated(rule, outcome) if all_rules else None)
+        if rule_result and (all_rules or rule.match.candidate in {None, is_candidate}):
             condition = "match" if rule.mode is Mode.ENFORCE else "mode"
-            key = "add" if row.state is RuleState.FIRED else condition
-            yield row._asdict() | _rule_source(table, rule.name, key)
+            key = "add" if rule_result.state is RuleState.FIRED else condition
+            yield rule_result._asdict() | _rule_source(table, rule.name, key)
 
 
 def _not_evaluated(rule: Rule, outcome: Outcome) -> RuleOutcome:

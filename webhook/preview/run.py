@@ -30,7 +30,7 @@ _PROGRESS_PODS = 2000
 """Number of Pods after which progress is reported again. Their evaluation takes less than a second."""
 
 UID: Final = "preview"
-"""Used instead of the uid of a review. The engine distinguishes jobs without a name by this uid."""
+"""The uid in the requests of previews. In a review, the engine uses the uid to distinguish unnamed jobs."""
 
 
 def preview(  # noqa: PLR0913 - the options of the command
@@ -67,28 +67,30 @@ def preview(  # noqa: PLR0913 - the options of the command
         DocumentError: A document is not a Kubernetes object, names another namespace, or updates no
             stored object or more than one; or the documents have too many Pods.
     """
-    stored_objects = defaultdict[str, list[Document]](list)
-    for item in expand_lists(old or ()):
-        stored_objects[_identity(item, _namespace(item, namespace, default_namespace))].append(item)
+    stored_by_identity = defaultdict[str, list[Document]](list)
+    for document in expand_lists(old or ()):
+        document_namespace = _namespace(document, namespace, default_namespace)
+        stored_by_identity[_identity(document, document_namespace)].append(document)
     pod_budget = count() if max_pods is None else iter(range(max_pods))
     previews = []
-    for item in expand_lists(documents):
-        obj, object_namespace = item.value, _namespace(item, namespace, default_namespace)
-        stored = None if old is None else _stored(item, _identity(item, object_namespace), stored_objects)
+    for document in expand_lists(documents):
+        obj, object_namespace = document.value, _namespace(document, namespace, default_namespace)
+        identity = _identity(document, object_namespace)
+        stored = None if old is None else _stored(document, identity, stored_by_identity)
         outcome = admit(table, Request(obj, object_namespace, UID, now=now, explain=True), stored)
         check_patch(obj, outcome)
-        line_of_hint = {cut(text): item.line_of(path) for path, text in find_hints(table, obj)}
+        line_of_hint = {cut(text): document.line_of(path) for path, text in find_hints(table, obj)}
         note = not_sent_note(obj, object_namespace, outcome)
-        # If a hint says that the kind is misspelt, a note on this kind would mislead.
+        # If the kind is probably misspelt, a note on this kind would mislead.
         if not line_of_hint:
             note = note or creates_jobs_note(table, obj)
         if note and object_namespace in SYSTEM_NAMESPACES:
             outcome = system_outcome(outcome, obj, object_namespace)
-        # The API server would refuse these fields before it calls the webhook; a preview warns about them.
+        # The API server itself refuses these fields, so a review needs no warnings about them.
         refusals = messages_of("invalid-field", find_refusals(table, obj, outcome.denials))
         outcome = replace(outcome, warnings=limit_messages([*outcome.warnings, *refusals]))
-        hint = _misspelt_resource_hint(item, outcome)
-        run = DryRun(table, item, object_namespace, obj, outcome, stored, hint)
+        hint = _misspelt_resource_hint(document, outcome)
+        run = DryRun(table, document, object_namespace, obj, outcome, stored, hint)
         pod_runs, notes = _pods(run, now, pod_budget, report_progress) if pods else (None, ())
         notes = (note, *notes) if note else notes
         previews.append(build_preview(run, notes, line_of_hint, pod_runs, all_rules=all_rules))
@@ -171,9 +173,9 @@ def _identity(document: Document, namespace: str) -> str:
     return f"{kind_of(document.value)} {namespace}/{get(document.value, ('metadata', 'name')) or '*'}"
 
 
-def _stored(document: Document, identity: str, stored_objects: Mapping[str, Sequence[Document]]) -> Json:
+def _stored(document: Document, identity: str, stored_by_identity: Mapping[str, Sequence[Document]]) -> Json:
     """Returns the stored object that a document updates."""
-    objects = stored_objects.get(identity, ())
+    objects = stored_by_identity.get(identity, ())
     if len(objects) == 1:
         return objects[0].value
     places = ", ".join(f"{stored.source}:{stored.line}" for stored in objects)
@@ -182,8 +184,8 @@ def _stored(document: Document, identity: str, stored_objects: Mapping[str, Sequ
 
 
 def check_patch(received: Json, outcome: Outcome) -> None:
-    """Applies the patches of an outcome; raises an AssertionError if the result is not that of the engine."""
+    """Applies the patches of an outcome; raises an AssertionError if a result differs from the engine's."""
     if jsonpatch.apply_patch(received, list(outcome.operations)) != outcome.after:
-        raise AssertionError("the patch gives another object than the engine")
+        raise AssertionError("the patched object differs from the object of the engine")
     if outcome.enforced:
         check_patch(received, outcome.enforced)

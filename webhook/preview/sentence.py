@@ -85,23 +85,23 @@ def judge(run: DryRun) -> tuple[JobVerdict, str, Place | None]:
         verdict, text = JobVerdict.NOT_PLACED, messages.ENDED
     elif outcome.unplaced:
         verdict, text = JobVerdict.NOT_PLACED, f"no node can take its workers: {'; '.join(outcome.unplaced)}"
-    elif place := _place(run, outcome):
+    elif place := _find_place(run, outcome):
         nodes = f"with the {count_text(place.workers, 'Pod')} of its job"
         nodes = nodes if _is_pod(run) else _nodes_text(run, outcome, place)
         verdict, text = JobVerdict.PLACED, f"{nodes}; {_start_text(run, place)}"
     else:
-        verdict, text = JobVerdict.NOT_PLACED, _why_not(run)
+        verdict, text = JobVerdict.NOT_PLACED, _explain_not_placed(run)
     return verdict, cut(f"{verdict}: {text}"), place
 
 
-def _why_not(run: DryRun) -> str:
+def _explain_not_placed(run: DryRun) -> str:
     outcome = run.outcome
     if _names_node(run, _templates(run, outcome.enforced or outcome)):
         return messages.NAMES_NODE
     if outcome.enforced and outcome.shadow:
         if outcome.enforced.denials:
             return messages.refused_if_shadow_ended(outcome.reason, "; ".join(outcome.enforced.denials))
-        place = _place(run, outcome.enforced)
+        place = _find_place(run, outcome.enforced)
         if place and not outcome.enforced.unplaced:
             return messages.if_shadow_ended(outcome.reason, _nodes_text(run, outcome.enforced, place))
     no_devices = messages.NO_DEVICES.get(outcome.facts.get("devices", ""), "")
@@ -155,7 +155,7 @@ def _is_part_of_unit(table: Table, label: str) -> bool:
 
 
 def _start_text(run: DryRun, place: Place) -> str:
-    """Returns what starts a job or what the job waits for, or that an update keeps the placement."""
+    """Returns a text: what starts the job, what the job waits for, or that an update keeps the placement."""
     if run.stored is not None and "shape" not in run.outcome.facts:
         size = _node_count(run)
         return messages.PLACE_KEPT if size in {0, place.workers} else messages.recreate_for(size)
@@ -188,12 +188,12 @@ def _names_node(run: DryRun, templates: list[Json]) -> bool:
 
 
 def _templates(run: DryRun, outcome: Outcome) -> list[Json]:
-    """Returns the templates that have a placement annotation. If the Pods exist, reads the stored object."""
+    """Returns the templates with a placement annotation: from the stored object if the Pods exist already."""
     obj = run.stored if outcome.has_pods else outcome.after
     return [get(obj, path[:-3]) for path, _ in walk(obj) if path[-3:] == PLACE_PATH]
 
 
-def _place(run: DryRun, outcome: Outcome) -> Place | None:
+def _find_place(run: DryRun, outcome: Outcome) -> Place | None:
     """Returns the first placement annotation of an object; None if the object is not placed.
 
     If a block may straddle, the result has blocks of one worker. The annotation of a new job without a shape
@@ -215,7 +215,7 @@ def _keeps_blocks_whole(run: DryRun, place: Place, templates: list[Json]) -> boo
     """Returns whether terms, annotations for Kueue, or the placer itself keep every block on one unit."""
     label, is_one_block = place.unit, place.workers == place.size
     if place.placer is Placer.SCHEDULER and (is_one_block or place.index):
-        # With several blocks, the required term depends on a Pod's number, so only the Pod has it.
+        # With several blocks, the required term depends on the Pod's number, so a template cannot have it.
         is_together = _has_terms(templates, label, "podAffinity", *([REQUIRED] if is_one_block else []))
         return is_together and _has_terms(templates, label, "nodeAffinity", REQUIRED)
     if place.placer is Placer.KUEUE:
@@ -234,6 +234,6 @@ def _keeps_blocks_whole(run: DryRun, place: Place, templates: list[Json]) -> boo
 
 
 def _has_terms(templates: list[Json], label: str, *path: str) -> bool:
-    """Returns whether the affinity of every template has, below a path, a term with the label of a unit."""
+    """Returns whether the affinity of every template has a term with the label of a unit below the path."""
     affinities = (walk(get(template, ("spec", "affinity", *path))) for template in templates)
     return all(any(value == label for _, value in affinity) for affinity in affinities)

@@ -28,7 +28,7 @@ def as_text(previews: Iterable[Preview]) -> str:
 def as_why(previews: Iterable[Preview]) -> str:
     """Returns the sentence and the rules of every document; the skipped rules only with ``all_rules``."""
     items = list(previews)
-    texts = ["".join(_explained(item)) for item in items]
+    texts = ["".join(_explain(item)) for item in items]
     return "\n".join([*texts, *([f"{totals(items)}\n"] if len(items) > 1 else [])])
 
 
@@ -60,7 +60,7 @@ def details(item: Preview) -> str:
 
 
 def as_diff(item: Preview) -> str:
-    """Returns the diffs of an object and its Pods, each with the diff that shadow mode prevents."""
+    """Returns the diffs of an object and its Pods, each followed by the diff that shadow mode prevents."""
     title, outcome = printable(f"{item.source} ({item.run.title})"), item.run.outcome
     diffs = [diff_as_yaml(item.run.object, outcome.after, title, AFTER)]
     if outcome.enforced:
@@ -85,7 +85,7 @@ def _messages(preview: Preview) -> Iterator[tuple[str, str]]:
     yield from preview.texts
 
 
-def _explained(preview: Preview) -> Iterator[str]:
+def _explain(preview: Preview) -> Iterator[str]:
     item = preview.report
     yield headline(preview)
     yield row("reason", item["reason"])
@@ -97,7 +97,7 @@ def _explained(preview: Preview) -> Iterator[str]:
     yield from (row(name, text) for name, text in _messages(preview))
     fields: dict[str, list[str]] = {}
     for change in item["changes"]:
-        fields.setdefault(change["rule"]["name"] if change["rule"] else "", []).append(_field(change))
+        fields.setdefault(change["rule"]["name"] if change["rule"] else "", []).append(_field_row(change))
     rules = (rule for rule in item["rules"] if preview.all_rules or rule["state"] is not RuleState.SKIPPED)
     for rule in sorted(rules, key=lambda rule: rule["state"] is not RuleState.FIRED):
         location = " ({file}:{line})".format(**rule["source"]) if rule["source"] else ""
@@ -110,17 +110,17 @@ def _explained(preview: Preview) -> Iterator[str]:
     source = printable(preview.source)
     for pod, line_about_similar in shown_pods(preview.pods):
         line = f"{source}: Pod {printable(line_about_similar)}\n"
-        yield from [line] if line_about_similar else _explained(pod)
+        yield from [line] if line_about_similar else _explain(pod)
 
 
-def _field(change: Mapping[str, Any]) -> str:
+def _field_row(change: Mapping[str, Any]) -> str:
     values = (change["before"], change["after"])
     before, after = ("nothing" if value is None else shown(value, MAX_SHOWN) for value in values)
     return row("", f"{change['path']}: {after}, was {before}")
 
 
 def shown_pods(pods: Iterable[Preview]) -> Iterator[tuple[Preview, str]]:
-    """Yields the first of several similar Pods; then this Pod again, with a line about the similar Pods."""
+    """Yields the first of similar Pods with an empty text, and again with a line about the other Pods."""
     similar_groups: list[list[tuple[Preview, Mapping[Any, str]]]] = []
     for pod in pods:
         texts = _texts(pod)
@@ -152,7 +152,7 @@ def _differences(first: Mapping[Any, str], other: Mapping[Any, str]) -> Mapping[
     differences: dict[tuple[str, str], str] = {}
     for position, text in other.items():
         if first[position] != text:
-            # A difference at several positions is listed once, under the key of its first, such as a label.
+            # If several positions differ in the same way, only the key of the first position is listed.
             key = next(part for part in reversed(position) if isinstance(part, str))
             differences.setdefault((first[position], text), key)
     return {key: text for (_, text), key in differences.items()}

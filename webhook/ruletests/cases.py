@@ -24,7 +24,7 @@ from webhook.rules.schema import message_of
 from webhook.ruletests import messages
 
 SNAPSHOTS_SUFFIX: Final = ".snapshots.yaml"
-"""The end of the name of a file with snapshots: objects, by the names of the cases."""
+"""The end of the name of a file with snapshots, which are the expected objects by the names of the cases."""
 
 
 class CasesError(TableError):
@@ -54,7 +54,7 @@ _Outcome = Annotated[
 
 @dataclass(frozen=True)
 class Expect(Row):
-    """The expected outcome. A key that is not set accepts any value, except the outcome ``no-workload``."""
+    """The expected outcome. An unset key accepts any value, but an unset outcome excludes `no-workload`."""
 
     outcome: _Outcome | None = None
     shadow: OutcomeKind | None = None
@@ -139,6 +139,8 @@ def cases_of(texts: Mapping[str, bytes], folder: str) -> Sequence[Case]:
 
 @dataclass
 class _CaseReader:
+    """Reads the cases of a folder's files, and collects their problems."""
+
     folder: str
     files: dict[str, list[Document]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
@@ -149,8 +151,8 @@ class _CaseReader:
         line = self.files[name][0].line_of(path) if self.files[name] else 1
         self.problems.append(Problem(f"{self.folder}/{name}", line, field_name(path), message))
 
-    def map_of(self, name: str) -> dict[str, Json]:
-        """Returns the value of a file that has one map; an empty map for other files. Marks it as used."""
+    def read_map(self, name: str) -> dict[str, Json]:
+        """Returns the map in a file with one document, or else an empty map. Marks the file as used."""
         documents = self.files.get(name, [])
         self.used_files.add(name)
         return get_map(documents[0].value, ()) if len(documents) == 1 else {}
@@ -175,7 +177,7 @@ class _CaseReader:
             self.add_problem(name, (index, "name"), messages.same_name(row.name, self.sources[row.name]))
         if row.expect == Expect():
             self.add_problem(name, (index, "expect"), messages.NOTHING_EXPECTED)
-        obj = merged(self._object(name, (index, "object"), row.object), row.with_)
+        obj = apply_merge_patch(self._object(name, (index, "object"), row.object), row.with_)
         stored = row.old_object and self._object(name, (index, "oldObject"), row.old_object)
         settings, operation = row.settings, "UPDATE" if stored else "CREATE"
         if settings.operation not in {"", operation}:
@@ -186,7 +188,7 @@ class _CaseReader:
         now = row.now.timestamp() if row.now else inf
         request = Request(obj, namespace, UID, settings.username, now)
         snapshot_file = posixpath.splitext(name)[0] + SNAPSHOTS_SUFFIX
-        snapshot = self.map_of(snapshot_file).get(row.name)
+        snapshot = self.read_map(snapshot_file).get(row.name)
         return Case(row.name, source, row.expect, request, stored, snapshot, snapshot_file)
 
     def _object(self, name: str, path: Path, value: Json) -> Json:
@@ -199,15 +201,15 @@ class _CaseReader:
         elif file not in self.files:
             hint = did_you_mean(file, self.files)
             self.add_problem(name, path, f"there is no file {value} in {self.folder}{hint}")
-        elif not self.map_of(file):
+        elif not self.read_map(file):
             self.add_problem(name, path, f"{value} is not a file with one object")
-        return self.map_of(file)
+        return self.read_map(file)
 
 
-def merged(node: Json, change: Json) -> Json:
+def apply_merge_patch(node: Json, change: Json) -> Json:
     """Returns a value after a JSON merge patch (RFC 7386): null removes a key, and lists are replaced."""
     if not isinstance(change, dict):
         return change
     base = node if isinstance(node, dict) else {}
-    new = base | {key: merged(base.get(key), value) for key, value in change.items()}
+    new = base | {key: apply_merge_patch(base.get(key), value) for key, value in change.items()}
     return {key: value for key, value in new.items() if key not in change or change[key] is not None}

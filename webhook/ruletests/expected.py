@@ -33,7 +33,7 @@ def _without_records(value: Json) -> Json:
 
 
 def _outcome_words(table: Table, case: Case, outcome: Outcome) -> Iterator[str]:
-    """Yields the words for the outcome. Computes that of `JOB_VERDICTS` only if the case uses one."""
+    """Yields the words for the outcome; a word of `JOB_VERDICTS` only if the case expects such a word."""
     yield outcome.kind
     yield from (word for word, verdict in VERDICTS.items() if verdict is outcome.verdict)
     if case.expect.outcome in JOB_VERDICTS:
@@ -67,9 +67,9 @@ def _check_rules(table: Table, case: Case, outcome: Outcome) -> str:
     for name, state in case.expect.rules.items():
         actual_state, reason = actual.get(name, (RuleState.SKIPPED, "it is for other objects"))
         if name not in names:
-            files = {origin.file.partition(" ")[0] for places in table.origins.values() for origin in places}
-            tested = "packaged table, which is tested without -f," if files == {"packaged"} else "table"
-            lines.append(f"the {tested} has no rule {name!r}{did_you_mean(name, names)}")
+            files = {item.file.partition(" ")[0] for origins in table.origins.values() for item in origins}
+            table_name = "packaged table, which is tested without -f," if files == {"packaged"} else "table"
+            lines.append(f"the {table_name} has no rule {name!r}{did_you_mean(name, names)}")
         elif actual_state != state:
             lines.append(f"{name}: expected {state}, got {actual_state}: {reason}")
     return "\n".join(lines)

@@ -55,7 +55,7 @@ def replace_file(path: Path, text: str) -> None:
     """
     mode = stat.S_IMODE(path.lstat().st_mode) if path.is_file() else 0o644
     with TemporaryDirectory(dir=path.parent, prefix=".") as folder:
-        new = Path(folder, path.name)
-        new.write_text(text, encoding="utf-8")
-        new.chmod(mode)
-        new.replace(path)
+        new_file = Path(folder, path.name)
+        new_file.write_text(text, encoding="utf-8")
+        new_file.chmod(mode)
+        new_file.replace(path)

@@ -38,10 +38,10 @@ class Result:
 
 def run(table: Table, cases: Iterable[Case]) -> Sequence[Result]:
     """Runs cases with the function that admission calls in the cluster, and returns the results."""
-    return [_result(table, case) for case in cases]
+    return [_run_case(table, case) for case in cases]
 
 
-def _result(table: Table, case: Case) -> Result:
+def _run_case(table: Table, case: Case) -> Result:
     outcome = admit(table, case.request, case.stored)
     check_patch(case.request.object, outcome)
     messages = {key: check(table, case, outcome) for key, check in CHECKS.items()}
@@ -51,7 +51,7 @@ def _result(table: Table, case: Case) -> Result:
 
 
 def new_snapshots(results: Iterable[Result]) -> Mapping[str, Mapping[str, Json]]:
-    """Returns the changed snapshot files, by path. A case with other differences, too, keeps its snapshot."""
+    """Returns the changed snapshot files, by path. A case with another difference keeps its snapshot."""
     paths = {result.case.snapshot_file for result in results if result.differences.keys() == {"snapshot"}}
     files: dict[str, dict[str, Json]] = {path: {} for path in sorted(paths)}
     for result in results:
@@ -63,7 +63,7 @@ def new_snapshots(results: Iterable[Result]) -> Mapping[str, Mapping[str, Json]]
 
 
 def unfired_rules(table: Table, results: Iterable[Result], base: Table | None) -> Sequence[str]:
-    """Returns the rules that fired in no case, except rules that are off, lack a value or are in the base."""
+    """Returns the names of the active rules that fired in no case, except rules of the base table."""
     fired = frozenset[str]().union(*(result.fired for result in results))
     base_rules = base.rules if base else ()
     active_rules = (rule for rule in table.rules if rule.mode is not Mode.OFF and not rule.missing_value)

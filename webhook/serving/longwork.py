@@ -1,7 +1,7 @@
 """Does long work in another process, one call at a time, so that this process can answer other requests.
 
-The process belongs to a pool of the standard library and runs `webhook.serving.process`. The calls that wait
-are ordered by the time of their arrival plus a delay for their size, so a short call can overtake a long one.
+The process belongs to a pool of the standard library and runs `webhook.serving.process`. Waiting calls are
+ordered by their arrival time plus a delay for their size, so a short call can overtake a long call.
 """
 
 import os
@@ -26,8 +26,8 @@ T = TypeVar("T")
 _BYTES_A_SECOND = 256 * 1024
 """The number of bytes that delay a call by one second. About as many bytes are evaluated in a second."""
 _MOST_CALLS, _MOST_BYTES = 64, 6 * 1024 * 1024
-"""Maximum number of waiting calls, and maximum total of their bytes. Above these numbers, the call at the end
-of the queue fails. It need not be the newest call."""
+"""Maximum number of waiting calls, and maximum total of their bytes. Above these numbers, the last call in
+the queue fails. This is not always the newest call."""
 
 
 class LongWork:
@@ -42,8 +42,8 @@ class LongWork:
             source: The source of the table in use.
             log_config: The logging configuration of the process, for `logging.config.dictConfig`.
             memory: Maximum number of bytes by which the process grows.
-            seconds: Maximum time from a call to its result. For reviews, it must be less than the 5 seconds
-                that are ``timeoutSeconds`` of the registrations.
+            seconds: Maximum time from a call to its result. For reviews, it must be less than
+                ``timeoutSeconds`` of the registrations, which is 5 seconds.
         """
         self._source, self._log_config, self._memory, self._seconds = source, log_config, memory, seconds
         self._is_working = False
@@ -65,17 +65,17 @@ class LongWork:
             self._begin_next()
         turn.get()
         try:
-            return self._result(start + self._seconds, function, *arguments)
+            return self._run_call(start + self._seconds, function, *arguments)
         finally:
             self._begin_next()
 
     def _begin_next(self) -> None:
-        """Wakes the first waiting call; without one, records that nothing is running."""
+        """Wakes the first waiting call. If there is none, records that no call is running."""
         self._is_working = bool(self._waiting_calls)
         if self._waiting_calls:
             self._waiting_calls.pop(0)[-1].set()
 
-    def _result(self, deadline: float, *call: Any) -> Any:  # noqa: ANN401
+    def _run_call(self, deadline: float, *call: Any) -> Any:  # noqa: ANN401
         """Returns the result of a call whose turn has come."""
         seconds = deadline - time.monotonic()
         if seconds <= 0:

@@ -1,6 +1,6 @@
 """Limits the time and the memory of a worker's connections, and closes connections above the limits.
 
-A connection has these steps. Each step except `serving` has one deadline, which progress does not extend:
+A connection has these steps. Each step except `serving` has one deadline. Received bytes do not extend it:
 
 * handshake, with TLS only; then idle, until the first byte of a request arrives;
 * request, until the whole body has arrived;
@@ -9,9 +9,9 @@ A connection has these steps. Each step except `serving` has one deadline, which
   and ignores data until the peer closes, too.
 
 If there are too many connections, the connection whose step began first is closed. Connections on which no
-response has been sent yet are closed before other connections. So a flood closes its own connections, and not
-those of an API server. If all connections together hold too many bytes, the connection with the largest
-product of bytes held and seconds since its step began is closed.
+response has been sent yet are closed before other connections. So a flood of new connections does not close
+the connections of an API server. If all connections together hold too many bytes, the connection with the
+largest product of bytes held and seconds since its step began is closed.
 """
 
 import errno
@@ -99,7 +99,7 @@ class Peer:
     def secure(self, context: ssl.SSLContext) -> None:
         """Performs the TLS handshake; raises `OSError` if the peer has no TLS, disconnects or is too slow."""
         self._begin(self._limits.handshake_seconds)
-        self.is_idle = True  # so that a server that stops closes the connection
+        self.is_idle = True  # so that `PeerSet.end_idle` can close the connection
         self.sock = TlsSocket(self.sock, context, self._reads)
         self.sock.do_handshake()
         self.begin_idle()
@@ -169,7 +169,7 @@ class Peer:
     def drop(self) -> None:
         """Closes the connection at once."""
         self.sock.close()
-        # The request refers to this object. The cycle would keep a body in memory until garbage collection.
+        # The request refers to this object. The cycle would keep the body in memory until garbage collection.
         self.request = None
 
     def _drain(self) -> None:
@@ -212,7 +212,7 @@ class PeerSet:
         self.release(peer)
 
     def hold(self, peer: Peer, size: int) -> None:
-        """Counts bytes that a connection holds. If all hold too many, closes a connection (see the module).
+        """Counts bytes that a connection holds. If the total is too large, closes a connection.
 
         Raises:
             OSError: The closed connection is the connection of the current greenlet.

@@ -17,7 +17,7 @@ NICE = 10
 
 
 def begin(texts: TableTexts, memory: int, log_config: dict[str, Any]) -> None:
-    """Loads the table, and makes the process log like its parent and end with its parent.
+    """Loads the table, configures logging, and makes the process end when its parent ends.
 
     After that, the process grows by at most ``memory`` bytes.
     """

@@ -18,8 +18,8 @@ _SMALL_PARTS = "too many small parts"
 class TlsSocket:
     """A TLS connection over a socket of gevent, with the interface of a socket.
 
-    The ``ssl`` module of Python would pass all received bytes to OpenSSL in one call, which would not return
-    as long as records without data arrive.
+    A socket of Python's ``ssl`` module would pass all received bytes to OpenSSL in one call. This call would
+    not return while records without data arrive.
     """
 
     def __init__(self, sock: Any, context: ssl.SSLContext, reads: ReadCounter) -> None:  # noqa: ANN401 - gevent's

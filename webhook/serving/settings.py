@@ -40,7 +40,7 @@ class Limits:
         head: Maximum number of bytes of a request line with headers; the API server sends less than 1 KiB.
         body: Maximum number of bytes of a request body.
         buffered: Maximum number of bytes of requests and responses that a worker holds.
-        connections: Maximum number of open connections of a worker. 1024 file descriptors are usual.
+        connections: Maximum number of open connections of a worker. The usual limit on open files is 1024.
         handshake_seconds: Maximum time from accepting a connection to the end of its TLS handshake. Go's
             client stops after 10 s.
         request_seconds: Maximum time from the first to the last byte of a request.
@@ -48,9 +48,9 @@ class Limits:
         idle_seconds: Maximum time for which an idle connection is open. It is longer than
             `API_SERVER_IDLE_SECONDS`, so that the API server closes first and never sends a request to a
             connection that is being closed.
-        linger_seconds: Maximum time for which the server still reads from a connection that it closes,
-            because a reset could cut off the last response; and the time for which a stopping worker keeps
-            idle connections after the last response, because another request may arrive.
+        linger_seconds: Maximum time for which the server still reads from a connection that it closes. A
+            reset could cut off the last response. Also the time for which a stopping worker keeps idle
+            connections after the last response, because another request may arrive.
         graceful_seconds: Maximum time for which a stopping worker waits for its connections to end.
     """
 

@@ -14,7 +14,7 @@ from common.times import stamp
 from common.watched import UnusableError, Watched
 
 TLS12_CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
-"""The ciphers for TLS 1.2: with forward secrecy and authentication, as all ciphers of TLS 1.3."""
+"""The ciphers for TLS 1.2: with forward secrecy and authenticated encryption, as all ciphers of TLS 1.3."""
 
 log = logging.getLogger("webhook.tls")
 
@@ -62,8 +62,8 @@ def _no_password() -> NoReturn:
 class TlsFiles:
     """Provides the TLS context of a certificate file and a key file, which may change.
 
-    The old context stays in use if the new files cannot be used, or if the old certificate is valid and the
-    new certificate is not. A connection uses either the old context or the new context.
+    The old context stays in use if the new files cannot be used, or if only the old certificate is valid. A
+    connection uses either the old context or the new context.
 
     Attributes:
         certificate: The PEM file with the certificate and its chain.
@@ -94,7 +94,7 @@ class TlsFiles:
     def _load(self) -> DatedContext:
         pem = self.certificate.read_bytes()
         context = new_context(self.certificate, self.key)
-        if self.certificate.read_bytes() != pem:  # otherwise the dates would be those of another certificate
+        if self.certificate.read_bytes() != pem:  # the context may have another certificate than `pem`
             raise UnusableError(f"{self.certificate} changed while it was read", time.time())
         try:
             leaf = x509.load_pem_x509_certificate(pem)
@@ -106,8 +106,8 @@ class TlsFiles:
             reason = f"is not valid before {stamp(new.begins)}"
             if new.expires <= now:
                 reason = f"expired on {stamp(new.expires)}"
-            retry = new.begins if new.begins > now else old.expires
+            retry_time = new.begins if new.begins > now else old.expires
             message = f"{self.certificate} {reason}, and the certificate in use is valid"
-            raise UnusableError(message, min(retry, old.expires).timestamp())
+            raise UnusableError(message, min(retry_time, old.expires).timestamp())
         self._in_use = new
         return new

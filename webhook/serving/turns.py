@@ -1,14 +1,14 @@
-"""Limits how long one peer is read before other peers have their turn, and limits small reads."""
+"""Limits how long the server reads from a peer before other peers have their turn; limits small reads."""
 
 import gevent
 
 _TURN_BYTES = 64 * 1024
 _TURN_READS = 16
-"""Maximum numbers of bytes and of reads of one peer in its turn; a read takes about 20 microseconds."""
+"""Maximum numbers of bytes and of reads in the turn of a peer. A read takes about 20 microseconds."""
 _LEAST_AVERAGE = 256
-"""Minimum average size of a read, in bytes. Go's client writes records of 1 KiB or more, curl of 16 KiB."""
+"""Minimum average size of a read, in bytes. Go's client writes records of at least 1 KiB, curl 16 KiB."""
 _FREE_READS = 128
-"""Permitted number of small reads: a head typed by hand has fewer. All together take as long as a review."""
+"""Permitted number of small reads: a head typed by hand has fewer. Together they take as long as a review."""
 _RECORD_OVERHEAD = 27
 """Number of bytes in a TLS record that are not data: 22 to 29 with data, 27 or more in a key update."""
 

@@ -1,4 +1,4 @@
-"""Extends gunicorn's gevent worker by deadlines and limits on connections.
+"""Extends gunicorn's gevent worker with deadlines and limits on connections.
 
 gunicorn reads requests, calls the application and writes responses, each connection in its own greenlet. This
 module connects gunicorn with the deadlines and limits of `webhook.serving.peers`. The test
@@ -42,7 +42,7 @@ _MOST_ACCEPTED = 16
 """Maximum number of connections that are accepted at a time, so that a flood delays no other connection."""
 
 _FAILED: Final = HTTPStatus.INTERNAL_SERVER_ERROR
-_STATUSES: Final = {
+_STATUS_BY_ERRORS: Final = {
     errors.UnsupportedTransferCoding: HTTPStatus.NOT_IMPLEMENTED,
     errors.LimitRequestLine: HTTPStatus.REQUEST_URI_TOO_LONG,
     errors.LimitRequestHeaders: HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
@@ -59,7 +59,7 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
     sockets: list[Any]
     wsgi: Any
     last_response_time: float
-    """The ``time.monotonic()`` of a stopping worker's last response; at first, of the stop."""
+    """The ``time.monotonic()`` of a stopping worker's last response; before a response, of the stop."""
 
     def patch(self) -> None:
         """Replaces the listening sockets with sockets of gevent. The standard library is not patched."""
@@ -89,13 +89,13 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         limits, start = self.peers.limits, time.monotonic()
         self.last_response_time = start
         while len(self.peers) and (now := time.monotonic()) - start < limits.graceful_seconds:
-            # A request may still arrive: an API server with many idle connections reuses the oldest ones.
+            # A request may still arrive on an idle connection, because an API server reuses its connections.
             if now - self.last_response_time > limits.linger_seconds:
                 self.peers.end_idle()
             self._check()
 
     def timeout_ctx(self) -> AbstractContextManager[None]:
-        """Disables gunicorn's deadline, which would include the time until the head of the next request."""
+        """Disables gunicorn's deadline, which would include the idle time before the next request."""
         return nullcontext()
 
     def _check(self) -> None:
@@ -125,7 +125,7 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
             RefusedError: The body of the request is too long or chunked.
         """
         if isinstance(req.body.reader, ChunkedReader):
-            # 411 means "Length Required". The text of 501 asks for a Content-Length header, too.
+            # 411 means "Length Required". The text of status 501 is also right: send a Content-Length header.
             raise RefusedError(411, reason_of(501))
         if req.body.reader.length > self.peers.limits.body:
             raise RefusedError(413, f"a body must have at most {self.peers.limits.body} bytes")
@@ -171,7 +171,8 @@ def status_of(error: BaseException) -> HTTPStatus:
     """Returns the HTTP status for an error of a connection."""
     if isinstance(error, RefusedError):
         return error.status
-    return next((status for kinds, status in _STATUSES.items() if isinstance(error, kinds)), _FAILED)
+    statuses = (status for types, status in _STATUS_BY_ERRORS.items() if isinstance(error, types))
+    return next(statuses, _FAILED)
 
 
 def error_response(status: HTTPStatus, reason: str) -> bytes:
