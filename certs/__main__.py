@@ -44,8 +44,8 @@ def issue(**options: Any) -> None:  # noqa: ANN401 - click passes what options.p
 
     The caBundles are patched, too. A webhook configuration that does not exist yet is not an error.
     """
-    with _errors():
-        _report(rotator(_step, **options).run())
+    with _report_errors():
+        _say_result(rotator(_say_step, **options).run())
 
 
 @main.command()
@@ -64,15 +64,15 @@ def rotate(force: tuple[str, ...], wait: float, **options: Any) -> None:  # noqa
     does the other passes.
     """
     deadline = time.monotonic() + wait
-    with _errors():
-        rotator_ = rotator(_step, **options)
+    with _report_errors():
+        rotator_ = rotator(_say_step, **options)
         if force and (stored := rotator_.read()).serves_provided:
             raise click.ClickException(messages.from_elsewhere(stored.provided.name))
         result = rotator_.run(replace_authority="ca" in force, replace_leaf="leaf" in force)
         while result.last.action is Action.WAIT and time.monotonic() < deadline:
             time.sleep(CHECK_SECONDS)  # noqa: TID251 - between two checks of a command
             result = rotator_.run()
-    _report(result)
+    _say_result(result)
     if wait and result.last.action is Action.WAIT:
         raise click.ClickException(messages.not_complete(wait))
 
@@ -85,7 +85,7 @@ def show_status(**options: Any) -> None:  # noqa: ANN401 - as above
     The exit code is 1 if there is a problem, and 2 if the state cannot be read.
     """
     try:
-        reader = rotator(_step, **options)
+        reader = rotator(_say_step, **options)
         stored = replace(reader.read(), replica_leaves=reader.replica_leaves())
         decision = reader.next_step(stored)
     except _FAILURES as error:
@@ -123,10 +123,10 @@ def run(**options: Any) -> None:  # noqa: ANN401 - as above
 
     logs.configure(options["log_format"], "certs")
     metrics = Metrics()
-    # Signals do not interrupt a pass. Threads that start later inherit the mask.
+    # These signals are blocked, so that they do not interrupt a pass. Later threads inherit the mask.
     end_signals = {signal.SIGTERM, signal.SIGINT}
     signal.pthread_sigmask(signal.SIG_BLOCK, end_signals)
-    with _errors():
+    with _report_errors():
         rotator_ = rotator(_log_step, **options)
         if port := options["metrics_port"]:
             serve(options["metrics_host"], port, metrics.registry)
@@ -149,13 +149,13 @@ def run(**options: Any) -> None:  # noqa: ANN401 - as above
 )
 def dev(directory: Path, hosts: tuple[str, ...]) -> None:
     """Create certificates for localhost, 127.0.0.1, ::1 and every --host."""
-    with _errors():
+    with _report_errors():
         expires = development.make(directory, (*development.DEFAULT_HOSTS, *hosts), datetime.now(UTC))
     say(messages.made(directory / "tls.crt", expires))
 
 
 @contextlib.contextmanager
-def _errors() -> Iterator[None]:
+def _report_errors() -> Iterator[None]:
     """Turns errors that the user can correct into a line on standard error and exit code 1."""
     try:
         yield
@@ -163,7 +163,7 @@ def _errors() -> Iterator[None]:
         raise click.ClickException(str(error)) from error
 
 
-def _step(decision: NextStep) -> None:
+def _say_step(decision: NextStep) -> None:
     say(messages.step(decision.action.value, decision.why))
 
 
@@ -172,8 +172,8 @@ def _log_step(decision: NextStep) -> None:
     _log.log(level, "%s", messages.step(decision.action.value, decision.why))
 
 
-def _report(result: PassResult) -> None:
-    _step(result.last)
+def _say_result(result: PassResult) -> None:
+    _say_step(result.last)
     for note in result.stored.notes:
         say(messages.note(note))
 

@@ -80,7 +80,7 @@ def issue(authority: Pair, now: datetime, lifetime: timedelta, names: Sequence[s
 
 
 def load(certificate_pem: bytes, key_pem: bytes, *, is_ca: bool = False) -> Pair:
-    """Returns the pair of a certificate, of any issuer, and the certificate's private key.
+    """Returns the pair of a certificate, which any issuer signed, and its private key.
 
     Args:
         certificate_pem: The certificate, followed by its intermediate authorities.
@@ -131,7 +131,7 @@ def is_authority(certificate: x509.Certificate) -> bool:
 
 
 def missing_names(leaf: x509.Certificate, wanted_names: Iterable[str]) -> list[str]:
-    """Returns the wanted names and addresses that a leaf does not list. A wildcard covers no other name."""
+    """Returns the wanted names and addresses that a leaf does not list. A wildcard matches only itself."""
     names = _names_of(leaf)
     return [name for name in wanted_names if _general_name(name) not in names]
 

@@ -12,9 +12,9 @@ An authority is replaced in this order. Each step begins when the previous step 
    serves a leaf of the old authority. The old authority is removed from the bundle, then from every caBundle
    and from the serving Secret's ``ca.crt``.
 
-A provided certificate is in a Secret that this program never writes. While the certificate can be served, it
-is "a leaf of the new authority", and the authorities in the Secret's ``ca.crt`` are "the new authority".
-Otherwise, the new authority is this program's own. So a change of issuer is such a replacement, too.
+A change of issuer follows the same order. A provided certificate is in a Secret that this program never
+writes. While it can be served, it is "a leaf of the new authority", and the authorities in that Secret's
+``ca.crt`` are "the new authority". While it cannot be served, the new authority is this program's own.
 """
 
 from collections.abc import Callable
@@ -73,7 +73,7 @@ def decide(inputs: Inputs) -> NextStep:
     return _keep(inputs)
 
 
-def _no_authority(inputs: Inputs) -> NextStep | None:
+def _check_authority_is_usable(inputs: Inputs) -> NextStep | None:
     secret = inputs.authority
     if secret.pair is not None:
         ca = secret.pair.certificate
@@ -92,7 +92,7 @@ def _no_authority(inputs: Inputs) -> NextStep | None:
     return NextStep(Action.NEW_AUTHORITY, why, valid_authorities(trusted, inputs.now), calls_fail=True)
 
 
-def _old_authority(inputs: Inputs) -> NextStep | None:
+def _check_authority_age(inputs: Inputs) -> NextStep | None:
     signer = inputs.signer.certificate
     if signer in inputs.forced_certificates:
         why = messages.NEW_CA_REQUESTED
@@ -103,7 +103,7 @@ def _old_authority(inputs: Inputs) -> NextStep | None:
     return NextStep(Action.NEW_AUTHORITY, why, valid_authorities(inputs.bundle | {signer}, inputs.now))
 
 
-def _wrong_bundle(inputs: Inputs) -> NextStep | None:
+def _check_bundle(inputs: Inputs) -> NextStep | None:
     trusted = valid_authorities(inputs.bundle, inputs.now) | inputs.anchors
     if trusted == inputs.bundle:
         return None
@@ -114,7 +114,7 @@ def _wrong_bundle(inputs: Inputs) -> NextStep | None:
     return NextStep(Action.BUNDLE, why, trusted, calls_fail=calls_fail)
 
 
-def _lost_trust(inputs: Inputs) -> NextStep | None:
+def _check_trust_in_new_authority(inputs: Inputs) -> NextStep | None:
     """Returns a step that restarts the settling time if a caBundle lacks an authority of the wanted leaf."""
     if inputs.has_wanted_issuer or inputs.authority.noted_time is None:
         return None
@@ -123,7 +123,7 @@ def _lost_trust(inputs: Inputs) -> NextStep | None:
     return NextStep(Action.FORGET, messages.TRUST_LOST)
 
 
-def _untrusted(inputs: Inputs) -> NextStep | None:
+def _check_ca_bundles(inputs: Inputs) -> NextStep | None:
     stale_hooks = [hook for hook in inputs.hooks if any(bundle != inputs.bundle for bundle in hook.bundles)]
     if not stale_hooks:
         return None
@@ -134,39 +134,39 @@ def _untrusted(inputs: Inputs) -> NextStep | None:
     return NextStep(Action.TRUST, why, calls_fail=calls_fail)
 
 
-def _unpublished(inputs: Inputs) -> NextStep | None:
+def _check_published_bundle(inputs: Inputs) -> NextStep | None:
     serving = inputs.serving
     if serving.bundle == inputs.bundle or why_refused(serving, inputs.bundle, inputs.now):
         return None  # the next leaf is stored together with the bundle
     return NextStep(Action.PUBLISH, messages.NOT_PUBLISHED)
 
 
-def _unusable_leaf(inputs: Inputs) -> NextStep | None:
+def _check_leaf_is_usable(inputs: Inputs) -> NextStep | None:
     why = why_refused(inputs.serving, inputs.bundle, inputs.now)
     # This step does not wait for the settling time, because there is no valid leaf to serve.
     return _replace_leaf(inputs, messages.no_leaf(why), calls_fail=True) if why else None
 
 
-def _unnoted_trust(inputs: Inputs) -> NextStep | None:
+def _check_trust_is_noted(inputs: Inputs) -> NextStep | None:
     is_complete = inputs.has_wanted_issuer and inputs.bundle == inputs.anchors
     if is_complete or inputs.authority.noted_time is not None:
         return None
     return NextStep(Action.NOTE, messages.IN_EVERY_BUNDLE)
 
 
-def _leaf_of_old_authority(inputs: Inputs) -> NextStep | None:
+def _check_leaf_issuer(inputs: Inputs) -> NextStep | None:
     leaf, trusted_since = inputs.serving.certificate, inputs.authority.noted_time
     if leaf is None or inputs.has_wanted_issuer:
         return None
-    settled = trusted_since + inputs.wanted.settle if trusted_since else inputs.now
-    if inputs.now >= settled:
+    settling_end = trusted_since + inputs.wanted.settle if trusted_since else inputs.now
+    if inputs.now >= settling_end:
         return _replace_leaf(inputs, messages.TRUSTED)
-    if leaf.not_valid_after_utc <= settled:
+    if leaf.not_valid_after_utc <= settling_end:
         return _replace_leaf(inputs, messages.leaf_ends_early(leaf.not_valid_after_utc))
-    return NextStep(Action.WAIT, messages.NOT_TRUSTED_YET, until=settled)
+    return NextStep(Action.WAIT, messages.NOT_TRUSTED_YET, until=settling_end)
 
 
-def _old_leaf(inputs: Inputs) -> NextStep | None:
+def _check_leaf_names_and_age(inputs: Inputs) -> NextStep | None:
     leaf = inputs.serving.certificate
     if leaf is None or inputs.serves_provided:
         return None
@@ -179,15 +179,15 @@ def _old_leaf(inputs: Inputs) -> NextStep | None:
     return None
 
 
-def _old_authority_retires(inputs: Inputs) -> NextStep | None:
+def _check_old_authority(inputs: Inputs) -> NextStep | None:
     serving = inputs.serving
     if serving.pair is None or inputs.bundle == inputs.anchors:
         return None
     stored_at = serving.noted_time or serving.pair.certificate.not_valid_before_utc + BACKDATE
     # One second is added, because certificates have times in whole seconds.
-    settled = stored_at + inputs.wanted.settle + timedelta(seconds=1)
-    if inputs.now < settled:
-        return NextStep(Action.WAIT, messages.PODS_RECEIVE_LEAF, until=settled)
+    settling_end = stored_at + inputs.wanted.settle + timedelta(seconds=1)
+    if inputs.now < settling_end:
+        return NextStep(Action.WAIT, messages.PODS_RECEIVE_LEAF, until=settling_end)
     old_replicas = [
         address
         for address, leaf in (inputs.replica_leaves or {}).items()
@@ -212,15 +212,15 @@ def _replace_leaf(inputs: Inputs, why: str, *, calls_fail: bool = False) -> Next
 
 
 _CHECKS: tuple[Callable[[Inputs], NextStep | None], ...] = (
-    _no_authority,
-    _old_authority,
-    _wrong_bundle,
-    _lost_trust,
-    _untrusted,
-    _unpublished,
-    _unusable_leaf,
-    _unnoted_trust,
-    _leaf_of_old_authority,
-    _old_leaf,
-    _old_authority_retires,
+    _check_authority_is_usable,
+    _check_authority_age,
+    _check_bundle,
+    _check_trust_in_new_authority,
+    _check_ca_bundles,
+    _check_published_bundle,
+    _check_leaf_is_usable,
+    _check_trust_is_noted,
+    _check_leaf_issuer,
+    _check_leaf_names_and_age,
+    _check_old_authority,
 )

@@ -22,22 +22,22 @@ class Wanted:
     names: tuple[str, ...]
     leaf_lifetime: timedelta = timedelta(days=90)  # the lifetime of a leaf
     authority_lifetime: timedelta = timedelta(days=1825)  # the lifetime of an authority
-    # The settling time: the longest time until a stored change has arrived everywhere. A caBundle reaches the
-    # API servers, which watch it, in moments; a Secret reaches the pods that mount it after "kubelet sync
+    # The settling time: the longest time until a stored change has arrived everywhere. API servers watch the
+    # caBundle, so it reaches them in moments. A Secret reaches the pods that mount it after "kubelet sync
     # period + cache propagation delay" (the kubelet's documentation), about two minutes.
     settle: timedelta = timedelta(minutes=5)
 
     @property
     def min_remaining_life(self) -> timedelta:
-        """The minimum lifetime of a leaf, and minimum remaining life of a provided leaf that is served."""
+        """The minimum lifetime of a leaf, and the minimum remaining life of a served provided leaf."""
         return 12 * self.settle
 
     def __post_init__(self) -> None:
         """Checks that a rotation fits into the lifetimes.
 
         Raises:
-            ValueError: A leaf would outlive its authority; or a third of the leaf's lifetime, from renewal to
-                end, is shorter than four settling times.
+            ValueError: A leaf would outlive its authority, or the last third of its lifetime, in which it is
+                renewed, is shorter than four settling times.
         """
         if self.leaf_lifetime > self.authority_lifetime:
             raise ValueError(messages.outlives(self.leaf_lifetime, self.authority_lifetime))
@@ -106,7 +106,7 @@ class Inputs:
 
     @property
     def has_wanted_issuer(self) -> bool:
-        """Whether the stored leaf is the provided leaf or, if that cannot be served, signed by `signer`."""
+        """Whether the stored leaf is the provided leaf or, if none can be served, is signed by `signer`."""
         if self.serves_provided:
             return self.serving.pair == self.provided.pair
         leaf = self.serving.certificate
@@ -135,9 +135,9 @@ def renewal_time(certificate: x509.Certificate) -> datetime:
 
 
 def why_refused(secret: PairSecret, bundle: Bundle, now: datetime) -> str:
-    """Returns why a client that trusts ``bundle`` refuses a Secret's leaf, whose names are not checked.
+    """Returns why a client that trusts ``bundle`` refuses a Secret's leaf; empty if it accepts the leaf.
 
-    The text is empty if the client accepts the leaf.
+    The names in the leaf are not checked.
     """
     if secret.pair is None:
         return secret.problem
@@ -157,7 +157,7 @@ def serving_end(leaf: x509.Certificate, wanted: Wanted) -> datetime:
 def is_verified_by(
     leaf: x509.Certificate, intermediates: Iterable[x509.Certificate], bundle: Bundle, now: datetime
 ) -> bool:
-    """Returns whether a valid authority of ``bundle`` signed the leaf, directly or by valid intermediates."""
+    """Returns whether valid authorities of ``bundle`` signed the leaf, directly or by valid intermediates."""
     unused = [ca for ca in intermediates if is_valid_authority(ca, now)]
     roots = valid_authorities(bundle, now)
     chain_ends = [leaf]

@@ -1,8 +1,8 @@
 """The texts that the certificate program shows to people.
 
 A text with values is a function, mostly the ``format`` of a template. The code of a reason is the kind of its
-step (`certs.decide.Action`). The log, ``status`` and the metric ``steps`` have the codes, and
-docs/reference.md lists them.
+step (`certs.decide.Action`). The codes are in the log, in ``status`` and in the metric ``steps``.
+docs/reference.md lists the codes.
 """
 
 from datetime import datetime, timedelta

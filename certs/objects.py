@@ -70,7 +70,7 @@ def webhook_configuration_path(kind: str, name: str) -> str:
 
 
 def read_secret(name: str, raw: Object | None, annotation: str, *, is_ca: bool = False) -> PairSecret:
-    """Reads a Secret, which may be invalid. Only a valid pair has the time in ``annotation``; see `load`."""
+    """Returns a Secret, which may be invalid. Without a valid pair (`load`), ``annotation`` is not read."""
     if raw is None:
         return PairSecret(name, None, None, messages.MISSING, frozenset())
     bundle = read_bundle(file_of(raw, "ca.crt"))
@@ -135,11 +135,11 @@ def changed_secret(
 
 def trust_patch(hook: Hook, bundle: Bundle) -> list[Object]:
     """Returns the JSON patch that makes every webhook of a configuration trust ``bundle``."""
-    value = base64.b64encode(bundle_pem(bundle)).decode()
+    ca_bundle = base64.b64encode(bundle_pem(bundle)).decode()
     version = (hook.raw or {}).get("metadata", {}).get("resourceVersion", "")
     # With the resourceVersion, the API server answers Conflict if the object has changed since it was read.
     return [{"op": "replace", "path": "/metadata/resourceVersion", "value": version}] + [
-        {"op": "add", "path": f"/webhooks/{index}/clientConfig/caBundle", "value": value}
+        {"op": "add", "path": f"/webhooks/{index}/clientConfig/caBundle", "value": ca_bundle}
         for index, trusted in enumerate(hook.bundles)
         if trusted != bundle
     ]

@@ -1,4 +1,4 @@
-"""Runs passes. A pass repeats: it reads the stored state, and does the next step, until none is due."""
+"""Runs passes. A pass reads the stored state and does the next step, and repeats this until none is due."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -18,7 +18,7 @@ from kube.rest import RestApi
 
 MAX_STEPS = 40
 """The maximum number of steps and conflicts in a pass. A rotation has eight steps. If 40 are not enough,
-another program probably undoes them."""
+another program probably undoes the steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Rotator:
         return Inputs(authority, serving, provided, hooks, self.wanted, self.clock(), forced_certificates)
 
     def next_step(self, stored: Inputs) -> NextStep:
-        """Returns the next step. Before an authority is removed, decides again with the replicas' leaves."""
+        """Returns the next step. If it would remove an authority, decides again with the replicas' leaves."""
         decision = decide(stored)
         if decision.action is Action.BUNDLE and stored.bundle > decision.bundle:
             decision = decide(replace(stored, replica_leaves=self.replica_leaves()))
@@ -107,7 +107,7 @@ class Rotator:
             if decision.action in {Action.KEEP, Action.WAIT}:
                 return PassResult(tuple(steps), decision, stored, conflicts)
             try:
-                self._do(decision, stored)
+                self._take_step(decision, stored)
             except ConflictError:
                 conflicts += 1
             else:
@@ -116,7 +116,7 @@ class Rotator:
             stored = self.read(forced_certificates)
         raise ApiError(messages.many_steps(MAX_STEPS, decision.action.value, decision.why))
 
-    def _do(self, decision: NextStep, stored: Inputs) -> None:
+    def _take_step(self, decision: NextStep, stored: Inputs) -> None:
         now, wanted = self.clock(), self.wanted
         ca_file = {"ca.crt": bundle_pem(stored.bundle)}
         match decision.action:
@@ -133,7 +133,7 @@ class Rotator:
             case Action.NOTE:
                 self._write(stored.authority, {}, {TRUSTED_SINCE: now})
             case Action.TRUST:
-                self._trust(stored)
+                self._patch_ca_bundles(stored)
             case Action.PUBLISH:
                 self._write(stored.serving, ca_file, {})
             case Action.ISSUE:
@@ -144,7 +144,7 @@ class Rotator:
                 files = {key: file_of(raw, key) for key in ("tls.crt", "tls.key")}
                 self._write(stored.serving, files | ca_file, {STORED_AT: now})
 
-    def _trust(self, stored: Inputs) -> None:
+    def _patch_ca_bundles(self, stored: Inputs) -> None:
         for hook in stored.hooks:
             if any(bundle != stored.bundle for bundle in hook.bundles):
                 path = objects.webhook_configuration_path(hook.kind, hook.name)

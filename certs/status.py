@@ -11,7 +11,7 @@ from certs.inputs import Inputs, is_verified_by, renewal_time, why_refused
 
 
 def problems(inputs: Inputs) -> list[str]:
-    """Returns the notes, and the problems because of which calls from the API server fail, now or later."""
+    """Returns the notes, and the reasons why calls from the API server fail now or will fail later."""
     serving, authority, now, names = inputs.serving, inputs.authority, inputs.now, inputs.wanted.names
     problems = []
     if authority.pair is None:

@@ -57,11 +57,11 @@ _OPTIONS = (
         "--kubeconfig", type=click.Path(path_type=Path), help="Default: KUBECONFIG, or ~/.kube/config."
     ),
 )
-"""The options that every command has, with the names that kubectl gives them."""
+"""The options of every command, with the names of kubectl's options."""
 
 
 def with_lister(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds the options that name a cluster to a command. The command gets a `Lister` in place of them."""
+    """Adds the options `_OPTIONS` to a command. The command gets a `Lister` instead of their values."""
 
     @functools.wraps(command)
     def run(kubeconfig: Path | None, context: str | None, namespace: str, **values: Any) -> None:  # noqa: ANN401 - click's
@@ -151,26 +151,26 @@ def preview_command(
         return
     namespace = click.get_current_context().params["namespace"]
     try:
-        texts = [read_named(file, path) for path in map(Path, files) for file in files_of(path)]
+        sources = [read_named(file, path) for path in map(Path, files) for file in files_of(path)]
         previewer = Previewer(lister.api, lister.namespace)
-        results = [previewer.preview(source, data, namespace, with_fit=with_fit) for source, data in texts]
+        results = [previewer.preview(source, data, namespace, with_fit=with_fit) for source, data in sources]
     except OSError as error:
         _fail(f"{error.filename}: {error.strerror}")
     except UnavailableError as error:
         say(f"note: only the dry run is done: {printable(str(error))}", err=True)
         values = {"output": output_format if output_format == "json" else "", "namespace": namespace}
-        options = [f"--{key}={value}" for key, value in values.items() if value]
-        exit_codes = [cast("ProxiedApi", lister.api).dry_run(*text, *options) for text in texts]
+        options = [f"--{option}={value}" for option, value in values.items() if value]
+        exit_codes = [cast("ProxiedApi", lister.api).dry_run(*source, *options) for source in sources]
         sys.exit(FAILED if any(exit_codes) else NOT_WHOLE if with_fit else WHOLE)
-    previews = [item for _, group in results for item in group]
+    previews = [preview for _, items in results for preview in items]
     if not previews:
         _fail("the files contain no objects: name a file with a job")
     if output_format == "json":
-        _print_json({"items": [preview_json(*item) for item in previews]})
+        _print_json({"items": [preview_json(*preview) for preview in previews]})
     else:
-        for text, group in results:
+        for text, items in results:
             say(colour_lines(text), nl=False)
-            _print_lines(line for item in group for line in preview_lines(*item, total=len(group)))
+            _print_lines(line for item in items for line in preview_lines(*item, total=len(items)))
     has_difference = any(findings or (fit and not fit.fits) for _, findings, fit in previews)
     is_refused = any(run.stored is None for run, *_ in previews)
     sys.exit(FAILED if is_refused else NOT_WHOLE if has_difference else WHOLE)
@@ -194,8 +194,8 @@ def topology(lister: Lister, output_format: str, job: JobReference | None, **fla
     fleet, name = lister.fleet, job.name if job else ""
     selected = [server for server in servers(fleet) if is_selected(server, namespace, name, **flags)]
     if output_format == "json":
-        names = ("free", "broken", "troubles")
-        documents = [asdict(server) | {key: getattr(server, key) for key in names} for server in selected]
+        keys = ("free", "broken", "troubles")
+        documents = [asdict(server) | {key: getattr(server, key) for key in keys} for server in selected]
         _print_json({"ultraservers": documents, "unseen": fleet.unseen})
     else:
         _print_lines(topology_lines(selected, shutil.get_terminal_size().columns))

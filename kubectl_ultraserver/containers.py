@@ -37,10 +37,10 @@ def explain_missing_pods(case: Case) -> Iterator[Finding]:
         else:
             yield Finding("new-job", "operator", operator, messages.JOB_IS_NEW)
         return
-    existing = {worker.number for worker in case.workers}
+    existing_numbers = {worker.number for worker in case.workers}
     has_numbers = case.place is not None and case.place.index is not None and len(case.workers_by_job) == 1
     numbers = range(case.worker_count if has_numbers else 0)
-    missing_numbers = [str(number) for number in numbers if number not in existing]
+    missing_numbers = [str(number) for number in numbers if number not in existing_numbers]
     problem = messages.workers_exist(len(case.workers), case.worker_count, missing_numbers)
     remedy = "" if events else messages.describe_job(case.namespace, f"{case.kind} {case.reference.name}")
     yield Finding("workers-missing", "job", case.reference.name, problem, events, remedy)

@@ -1,7 +1,7 @@
-"""Explains why the API server would store another object than the installation's preview. Pure.
+"""Explains why the API server would store an object that differs from the installation's preview. Pure.
 
 This module evaluates rules and selectors of webhooks as the API server does. It does not evaluate match
-conditions (CEL), and does not know whether the webhook answered. So the text names all possible reasons.
+conditions (CEL), and cannot tell whether the webhook answered. So a finding names all possible reasons.
 """
 
 import json
@@ -19,7 +19,7 @@ from kubectl_ultraserver.findings import Finding
 from kubectl_ultraserver.objects import NAME, at, labels, map_at, maps_at, name_of, templates, text_at, unmet
 
 RECORDS: Final = (ADDED, ADDED_TO_POD)
-"""The annotations with the revision of the table from which the webhook added something."""
+"""The annotations with the record, which has the revision of the rule table that the webhook used."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,8 @@ class DryRun:
     Attributes:
         answer: The preview service's answer.
         resource: Group and plural name of the object's kind; empty if the API server does not serve the kind.
-        stored: The object as it would be stored; None if it is refused or its kind is not served.
-        refusal: Why the object is refused; empty if it would be stored.
+        stored: The object as it would be stored; None if the object is refused or its kind is not served.
+        refusal: Why the object is refused or not served; empty if it would be stored.
         registrations: All MutatingWebhookConfigurations; None if the user may not read them.
         namespace_object: The object's Namespace; empty if it does not exist or the user may not read it.
     """
@@ -71,9 +71,9 @@ class DryRun:
         )
 
     def exclusion(self, hook: Object) -> str:
-        """Returns which selector of a webhook excludes the object, as a text; empty if none is known."""
-        by_namespace = "namespaceSelector", f"namespace {self.namespace}", self.namespace_object
-        for selector, subject, obj in (by_namespace, ("objectSelector", "it", self.received)):
+        """Returns a text with the selector of a webhook that excludes the object; empty if none is known."""
+        namespace_row = "namespaceSelector", f"namespace {self.namespace}", self.namespace_object
+        for selector, subject, obj in (namespace_row, ("objectSelector", "it", self.received)):
             if obj and (why := unmet(map_at(hook, selector), labels(obj))):
                 return messages.excluded(subject, selector, why)
         return ""
@@ -105,27 +105,27 @@ def _explain_refusal(run: DryRun) -> list[Finding]:
     return [Finding("refused", "program", "kube-apiserver", problem, (), remedy)]
 
 
-def _explain_no_change(run: DryRun, effect: str) -> Iterator[Finding]:
+def _explain_no_change(run: DryRun, clause: str) -> Iterator[Finding]:
     """Yields findings about why the installation did not change, or did not refuse, the object."""
     matching_hooks, hooks = run.matching_hooks(ours=True), run.hooks(ours=True)
     covering = next(filter(run.covers, hooks), None)
     if run.registrations is None:
-        why = messages.did_nothing(effect, messages.UNREADABLE_REGISTRATION)
+        why = messages.did_nothing(clause, messages.UNREADABLE_REGISTRATION)
         yield Finding("did-nothing", "webhook", NAME, why)
     elif not hooks:
-        why = messages.is_not_called(effect, messages.NO_REGISTRATION)
+        why = messages.is_not_called(clause, messages.NO_REGISTRATION)
         yield Finding("not-registered", "webhook", NAME, why)
     elif not covering:
-        why = messages.is_not_called(effect, messages.no_rule(".".join(filter(None, reversed(run.resource)))))
+        why = messages.is_not_called(clause, messages.no_rule(".".join(filter(None, reversed(run.resource)))))
         yield Finding("kind-not-sent", "webhook", NAME, why, (), messages.SET_KINDS)
     elif not matching_hooks:
-        why = messages.is_not_called(effect, run.exclusion(covering))
+        why = messages.is_not_called(clause, run.exclusion(covering))
         yield Finding("excluded", "webhook", text_at(covering, "name"), why)
     for hook in matching_hooks:
-        yield _explain_hook(run, hook, effect)
+        yield _explain_hook(run, hook, clause)
 
 
-def _explain_hook(run: DryRun, hook: Object, effect: str) -> Finding:
+def _explain_hook(run: DryRun, hook: Object, clause: str) -> Finding:
     """Returns the possible reasons why a webhook that matches the object did nothing."""
     conditions = maps_at(hook, "matchConditions")
     reasons = [messages.BY_CONDITION] if conditions else []
@@ -136,12 +136,12 @@ def _explain_hook(run: DryRun, hook: Object, effect: str) -> Finding:
     details = tuple(
         f"{text_at(item, 'name')}: {' '.join(text_at(item, 'expression').split())}" for item in conditions
     )
-    why, remedy = messages.did_nothing(effect, "; or ".join(reasons)), messages.ASK_CHECK
+    why, remedy = messages.did_nothing(clause, "; or ".join(reasons)), messages.ASK_CHECK
     return Finding("did-nothing", "webhook", text_at(hook, "name"), why, details, remedy)
 
 
 def table_revisions(run: DryRun) -> set[str]:
-    """Returns the revisions of the tables in the records that the webhook wrote in this dry run."""
+    """Returns the table revisions in the records that the webhook wrote in this dry run."""
     received_tables, stored_tables = (
         {table for pod in templates(obj) for key in RECORDS if (table := _revision(pod, key))}
         for obj in (run.received, run.stored)
@@ -160,7 +160,7 @@ def stored_differences(run: DryRun) -> Iterator[str]:
     """Yields a text for each field that the table changes, and that would be stored with another value."""
     changes, job = run.answer["changes"], run.answer["job"]
     label = next((label for item in templates(run.stored) if (label := labels(item).get(JOB))), "")
-    if label and job and not name_of(run.received):  # the label has the review's uid
+    if label and job and not name_of(run.received):  # the label has a hash of the review's uid
         changes = json.loads(json.dumps(changes).replace(job["id"], label))
     for change in changes:
         path, before = with_positions(parse_pointer(change["path"])), change["before"]

@@ -1,4 +1,4 @@
-"""Defines the job that a command examines, with the objects that explain its state, and the findings."""
+"""Defines `Case`, a job with the objects that explain its state, and `Finding`."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -55,17 +55,17 @@ class Case:
     Attributes:
         reference: The job as the command names it.
         namespace: The job's namespace.
-        job: The job's object; empty if it was not found, for example because its kind is not in the table.
+        job: The job's object; empty if it was not found, for example because the rule table lacks its kind.
         pods: The job's pods, sorted by name, including pods that have ended.
         fleet: The nodes and pods of the cluster.
         namespace_object: The job's Namespace.
         events: Events about the job and its pods.
         registration: The MutatingWebhookConfiguration for jobs of this kind; None if it does not exist.
         rules: The ConfigMap with the rule table; None if it does not exist.
-        answer: The preview service's answer about the job; empty if it was not asked or did not answer.
-        no_preview_reason: Why the preview service did not answer; empty if it answered or was not asked.
+        answer: The preview service's answer about the job; empty if it was not called or did not answer.
+        no_preview_reason: Why the preview service did not answer; empty if it answered or was not called.
         lease: The Lease of the placement program; None if it does not exist.
-        workloads: Kueue's Workloads with the job's uid; all of the namespace if the job has no object.
+        workloads: Kueue's Workloads with the job's uid; all Workloads of the namespace if ``job`` is empty.
         has_kueue: Whether the API server serves Kueue's API.
         ended_workers: The workers, of all jobs, that have ended.
     """
@@ -121,10 +121,11 @@ class Case:
 
     @cached_property
     def workers(self) -> tuple[Pod, ...]:
-        """The pods with a placement annotation, a problem or devices, sorted by job, number and name.
+        """The job's workers, sorted by job, number and name.
 
-        If no pod or template has a readable placement annotation, pods without devices belong to them, too,
-        except launchers. An ended pod is left out if it was replaced, or if its number is too high.
+        A pod is a worker if it has a placement annotation, a problem or devices. If no pod or template has a
+        readable placement annotation, all other pods except launchers are workers, too. An ended pod is no
+        longer a worker if it was replaced, or if its number is too high.
         """
         workers: list[Pod] = []
         numbers: defaultdict[str, set[int]] = defaultdict(set)
@@ -136,9 +137,9 @@ class Case:
                 if not (member.problem or member.uses_devices):
                     continue
             known_numbers = numbers[pod.job]
-            if pod.place is None or pod.place.index is None:  # no fixed number
+            if pod.place is None or pod.place.index is None:  # the pod has no fixed number
                 pod = replace(pod, number=len(known_numbers))
-            # A Job keeps its failed pod next to the new one.
+            # A Job keeps its failed pod after it has created a new pod.
             is_surplus = pod.place and (pod.number in known_numbers or pod.number >= pod.place.workers)
             if not (_has_ended(raw) and is_surplus):
                 known_numbers.add(pod.number)
@@ -159,7 +160,7 @@ class Case:
 
     @property
     def launchers(self) -> list[Object]:
-        """The pods that start the job and take no node. The newest is the last."""
+        """The launchers that are not workers, the newest last."""
         workers = {pod.name for pod in self.workers}
         launchers = [raw for raw in self.pods if is_launcher(raw) and name_of(raw) not in workers]
         return sorted(launchers, key=lambda pod: text_at(pod, "metadata", "creationTimestamp"))
@@ -174,7 +175,7 @@ class Case:
     def worker_count(self) -> int:
         """The number of workers that the job needs.
 
-        Without a placement annotation, it is the number in an MPIJob's spec, or of pods if that is higher.
+        Without a placement annotation: the number in an MPIJob's spec, or of existing workers if more exist.
         """
         if self.place:
             return self.place.workers * max(len(self.workers_by_job), 1)
@@ -190,7 +191,7 @@ class Case:
         return True in (at(self.job, "spec", "suspend"), at(self.job, "spec", "runPolicy", "suspend"))
 
     def events_about(self, names: Iterable[str], *, component: str = "") -> Iterator[Object]:
-        """Yields the last Event for each object and reason: of ``component`` or, if it is empty, warnings."""
+        """Yields the last Event of ``component`` for each object and reason; without it, the last warning."""
         object_names = set(names)
         last_events: dict[tuple[str, str], Object] = {}
         for event in sorted(self.events, key=_event_time):

@@ -1,4 +1,4 @@
-"""Predicts with placement's own code which units a new job would get, or what the job would wait for."""
+"""Predicts, with the placement program's code, which units a new job would get, or why it would wait."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -26,8 +26,8 @@ class Fit(NamedTuple):
         fits: Whether the job would start.
         units: The units that the job would get or, if another placer chooses them, could get.
         text: A sentence with these units, or with the reason why the job would wait.
-        details: For each unit that the job does not get, the reason; and what was not examined.
-        pods: The job's workers, which the prediction for the next job of the same preview includes.
+        details: The reason for each unit that the job does not get, and a note about what was not examined.
+        pods: The job's workers. The prediction for the next job of the preview includes them.
     """
 
     fits: bool
@@ -39,7 +39,7 @@ class Fit(NamedTuple):
 
 def fit(
     case: Case,
-    parts: Iterable[Object],
+    items: Iterable[Object],
     earlier_pods: tuple[Pod, ...],
     priorities: Mapping[str, int],
     claim_templates: Mapping[str, Object],
@@ -48,13 +48,13 @@ def fit(
 
     Args:
         case: The job as it would be stored, and the cluster.
-        parts: The job's Pods as the preview service returns them: one part for all equal Pods.
+        items: The job's Pods as the preview service returns them: one item for consecutive equal Pods.
         earlier_pods: The Pods of the jobs that would be created before this job.
         priorities: The value of each priority class by name. The default class has an empty name.
         claim_templates: The ResourceClaimTemplates of the job's namespace, by name.
     """
     try:
-        place, pods = _workers(case, parts, priorities, claim_templates)
+        place, pods = _workers(case, items, priorities, claim_templates)
     except ContractError as error:
         return Fit(fits=False, units=(), text=str(error))
     if place is None:
@@ -76,17 +76,17 @@ def fit(
 
 
 def _workers(
-    case: Case, parts: Iterable[Object], priorities: Mapping[str, int], claim_templates: Mapping[str, Object]
+    case: Case, items: Iterable[Object], priorities: Mapping[str, int], claim_templates: Mapping[str, Object]
 ) -> tuple[Place | None, tuple[Pod, ...]]:
     """Returns a job's placement annotation, and the workers that an operator would create for the job."""
     workers: list[Object] = []
-    for part in parts:
-        pod = jsonpatch.apply_patch(part["pod"], part["preview"]["patch"])
-        workers += [pod] * (part["last"] + 1 - part["first"]) if read(metadata(pod)) else []
+    for item in items:
+        pod = jsonpatch.apply_patch(item["pod"], item["preview"]["patch"])
+        workers += [pod] * (item["last"] + 1 - item["first"]) if read(metadata(pod)) else []
     place = read(metadata(workers[0])) if workers else None
     if place is None:
         return None, ()
-    # Each replica of a LeaderWorkerSet is a job; other kinds have no groups.
+    # Each replica of a LeaderWorkerSet is placed as a separate job. Other kinds have no `Place.group`.
     replicas = at(case.job, "spec", "replicas") if place.group else None
     job, groups = (case.namespace, case.reference.name), 1 if replicas is None else replicas
     pods = future_pods(*job, workers, place, groups, priorities, case.fleet.now)
@@ -113,9 +113,9 @@ def _new_claim(pod: Pod, template: Object) -> Claim:
 
 
 def _with_requests(member: Member, claim_templates: Mapping[str, Object]) -> Pod:
-    """Returns the pod of a member, with the devices that its claims request, or a claim's problem."""
+    """Returns a member's pod with the devices that its claims request, or with the problem of a claim."""
     pod = member.pod
-    missing = next((name for name, _ in pod.claims if name and name not in claim_templates), "")
-    problem = messages.no_template(missing, pod.namespace) if missing else member.problem
+    missing_template = next((name for name, _ in pod.claims if name and name not in claim_templates), "")
+    problem = messages.no_template(missing_template, pod.namespace) if missing_template else member.problem
     fault = pod.fault or (("place", problem) if problem else None)
     return replace(pod, demand=member.demand, claims=pod.claims if fault else (), fault=fault)

@@ -30,7 +30,7 @@ class Fleet:
         pods: The pods on UltraServer nodes and nodes with devices; and the pods without a node that have the
             gate, a placement annotation or a fault.
         job_names: The name of a pod's job, by the pod's uid.
-        unseen: A sentence that says what could not be listed; empty if everything was listed.
+        unseen: A sentence about what could not be listed; empty if everything was listed.
         table: The installation's rule table.
         inventory: The device claims and devices.
         now: The time of the listing.
@@ -46,14 +46,14 @@ class Fleet:
 
     @cached_property
     def examiner(self) -> Examiner:
-        """What the placement program would find out about the pods."""
+        """The placement program's `Examiner` of the pods, which decides which annotations are trusted."""
         units, bound = self.table.units, Tuning().bound
         return Examiner(self.pods, self.inventory, self.topology, units, self.now, bound)
 
     def claimed_configs(self, pod: Pod) -> dict[str, int]:
-        """Returns the node config of each device claim of a pod, by the name of its template or claim.
+        """Returns the node config of each device claim of a pod, by the name of its template or of the claim.
 
-        The value is 0 if the claim has no node config or is not known.
+        The node config is 0 if the claim has none, or if the claim was not read.
         """
         configs = dict[str, int]()
         for template, name in pod.claims:
@@ -88,7 +88,7 @@ class Fleet:
 
     @property
     def shown_labels(self) -> list[str]:
-        """The labels that commands show: of units and node ids, the smallest units first, and the mode."""
+        """The node labels that commands show: units with node ids, the smallest units first, and the mode."""
         units = reversed(self.table.units.labels)
         return [*(label for key in units for label in (key, NODE_IDS.get(key)) if label), MODE]
 
@@ -112,5 +112,5 @@ class Fleet:
 
 
 def node_number(node: Node, key: str) -> str:
-    """Returns a node's id in its unit with the label ``key``; empty if the node has no id."""
+    """Returns a node's id in the unit that the label ``key`` forms; empty if the node has no id."""
     return node.labels.get(NODE_IDS.get(key, ""), "")

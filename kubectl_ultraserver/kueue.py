@@ -1,6 +1,6 @@
 """Explains from a job's Workload why Kueue does not admit the job.
 
-The fields are those of Kueue 0.15 (``apis/kueue/v1beta2``); ``v1beta1`` has the same fields.
+The fields are from Kueue 0.15 (``apis/kueue/v1beta2``). ``v1beta1`` has the same fields.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ GATE_PREFIX: Final = "kueue.x-k8s.io/"
 
 
 def is_owned(workload: Object, reference: JobReference, uid: object = None) -> bool:
-    """Returns whether a job owns a Workload, by the job's uid or, if it is not known, by kind and name."""
+    """Returns whether a job owns a Workload, by the job's uid or, without ``uid``, by its kind and name."""
     return any(
         owner.get("uid") == uid if uid else reference.is_owner(owner.get("name"), owner.get("kind"))
         for owner in maps_at(workload, "metadata", "ownerReferences")
@@ -68,7 +68,7 @@ def _explain_workload(case: Case, workload: Object) -> Iterator[Finding]:
         yield Finding("admission-checks", "queue", queue, messages.WAITS_FOR_CHECKS, (*checks, *details))
     else:
         why = text_at(condition(workload, "QuotaReserved"), "message") or messages.NOT_SEEN
-        # Kueue reports missing nodes as quota that is not reserved, too, but then it names the topology.
+        # QuotaReserved is also False if nodes are missing. Then Kueue's message names the topology.
         lacks_nodes = 'topology "' in why
         describe_command = messages.describe_queue(case.namespace, queue)
         resource, remedy = ("nodes", messages.TOPOLOGY) if lacks_nodes else ("quota", describe_command)

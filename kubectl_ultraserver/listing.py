@@ -54,7 +54,7 @@ class Lister:
         """All nodes and relevant pods; only the pods of one namespace if the user may not list other pods.
 
         Raises:
-            ApiError: The nodes cannot be listed, or not even the pods of the namespace.
+            ApiError: The nodes or the pods of the namespace cannot be listed.
         """
         inventory, unseen = self._read_claims()
         nodes = {node.name: node for node in map(read_node, self.items("/api/v1/nodes"))}
@@ -87,7 +87,7 @@ class Lister:
             return Inventory(), messages.claims_unseen(error)
 
     def _read(self, path: str, reader: Callable[[Object], T | None]) -> dict[tuple[str, str], T]:
-        """Returns what ``reader`` returns for a collection's items, by namespace and name, except None."""
+        """Returns the results of ``reader`` for a collection's items, by namespace and name; omits None."""
         rows = (
             (text_at(obj, "metadata", "namespace"), name_of(obj), reader(obj)) for obj in self.items(path)
         )
@@ -127,7 +127,7 @@ class Lister:
         return self.with_preview(case, case.job) if case.job and not case.is_changed else case
 
     def with_preview(self, case: Case, job: Object) -> Case:
-        """Returns the case with the preview service's answer about the job at its creation time."""
+        """Returns the case with the preview service's answer for the time at which the job was created."""
         created = text_at(job, "metadata", "creationTimestamp")
         parameters = {"namespace": case.namespace, **({"time": created} if created else {})}
         try:
@@ -136,7 +136,7 @@ class Lister:
             return replace(case, no_preview_reason=str(error))
 
     def _pods(self, query: str, reader: Callable[[Object], T | None]) -> tuple[list[T], str]:
-        """Returns what ``reader`` returns for pods, except None.
+        """Returns the results of ``reader`` for pods without None, and a text.
 
         The text is the reason why only one namespace was listed; empty if all namespaces were listed.
         """
@@ -157,7 +157,7 @@ class Lister:
             return {}
 
     def _kueue_workloads(self, query: str = "") -> list[Object]:
-        """Returns Kueue's Workloads in the namespace; none without Kueue or the right to list them."""
+        """Returns Kueue's Workloads in the namespace; empty if the user may not list them."""
         return self._readable(f"{self.kueue_api}/{self._scope}/workloads{query}") if self.kueue_api else []
 
     @cached_property
@@ -182,7 +182,7 @@ class Lister:
         """Returns the object of a job; None if no kind that the user may read has this job."""
         for version, resource in self._resources(reference.kind):
             try:
-                with _right_needed(f"get {resource} in namespace {self.namespace}"):
+                with _explain_missing_right(f"get {resource} in namespace {self.namespace}"):
                     path = f"/apis/{version}/{self._scope}/{resource}/{quote(reference.name, safe='')}"
                     if job := self.api.get(path):
                         return job
@@ -232,7 +232,7 @@ class Lister:
         *_, scope, name, resource = path.partition("?")[0].split("/")
         description = f"{resource} in namespace {name}" if scope == "namespaces" else resource
         try:
-            with _right_needed(f"list {description}"):
+            with _explain_missing_right(f"list {description}"):
                 for number, page in enumerate(self.api.pages(path), 1):
                     yield from maps_at(page, "items")
                     progress(f"listing {description}, page {number}")
@@ -253,7 +253,7 @@ def _receives(registration: Object, names: set[str]) -> bool:
 
 
 @contextmanager
-def _right_needed(right: str) -> Iterator[None]:
+def _explain_missing_right(right: str) -> Iterator[None]:
     try:
         yield
     except ForbiddenError as error:

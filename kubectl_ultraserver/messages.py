@@ -1,7 +1,7 @@
 """The texts of the plugin's findings, verdicts and refusals.
 
-A text with values is a function, mostly the ``format`` of a template. `ProblemCode` has the codes of problems
-that ``verify`` finds, `WhyCode` and `PreviewCode` the codes of findings. docs/reference.md lists these codes.
+A text with values is a function, mostly the ``format`` of a template. `ProblemCode` has the codes of the
+problems of ``verify``. `WhyCode` and `PreviewCode` have the codes of findings. docs/reference.md lists them.
 """
 
 import json
@@ -51,7 +51,7 @@ PROBLEMS: Final[Mapping[ProblemCode, str]] = {
     "node": "is on nodes that cannot work together",
     "claim": "cannot work with its device claims",
 }
-"""For each kind of `Problem`, its words in a sentence."""
+"""For each kind of `Problem`, the words for it in the verdict of ``verify``."""
 UNKNOWN: Final = "cannot tell whether it is placed whole"
 NO_WORKERS: Final = "it has no workers"
 UNMARKED: Final = f"no annotation {PLACE}: the webhook did not change it"
@@ -103,8 +103,8 @@ RESERVED: Final = (
     "job starts"
 )
 AHEAD: Final = (
-    "ahead of: a job starts before jobs with an earlier position, on units that those jobs cannot use "
-    "then: they need more units, would run into a reservation (a shorter LIMIT helps), or their SHARE rose"
+    "ahead of: a job starts before jobs with an earlier position, because these jobs cannot start then: they "
+    "need more units, would run into a reservation (a shorter LIMIT helps), or their SHARE rose"
 )
 ENDLESS: Final = "not known: the job waits for jobs or Pods without a known end, or for too many jobs"
 out_of_time: Final = (
@@ -196,7 +196,7 @@ WHERE_WORKERS_ARE: Final = "where its workers are"
 would_admit: Final = "would admit the job to {}".format
 will_admit: Final = "is about to admit the job to {}".format
 could_admit: Final = (
-    "could admit the job to {}, but has not: it has stalled, or a job with a reservation keeps its position"
+    "could admit the job to {}, but has not: it has stalled, or a job with a reservation comes first"
 ).format
 enough_nodes: Final = (
     "there are enough nodes and devices for it: {}; the job's pods wait for another reason"
@@ -311,6 +311,7 @@ def server_answer(*, stores: bool, differs: bool) -> str:
 _OUTCOMES: Final = {
     Placer.WHOLE_JOB: "would get",
     Placer.SCHEDULER: "the scheduler chooses the nodes, for example",
+    Placer.GANG: "the scheduler chooses the nodes of all workers together, for example",
     Placer.KUEUE: "Kueue admits the job first; then it could get, for example,",
 }
 would_wait: Final = "would wait: {}".format

@@ -1,4 +1,4 @@
-"""Reads names of jobs, and finds a job's pods by the labels of operators and webhook, or by the owner."""
+"""Reads names of jobs, and finds a job's pods by labels of its operator or of the webhook, or by owner."""
 
 from dataclasses import dataclass
 

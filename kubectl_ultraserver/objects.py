@@ -11,7 +11,7 @@ NAME: Final = "ultraserver-webhook"
 
 
 def at(document: object, *path: str | int) -> Any:  # noqa: ANN401 - JSON of any shape
-    """Returns the value at a path of keys and positions; None if there is none."""
+    """Returns the value at a path of keys and positions; None if the document lacks the path."""
     return get(document, path)
 
 

@@ -30,7 +30,7 @@ class Previewer(Lister):
     """Previews objects that are not created yet."""
 
     _earlier_pods: tuple[Pod, ...] = ()
-    """The Pods of the jobs that were previewed before. They get nodes first."""
+    """The Pods of the jobs that were previewed before. These Pods get nodes first."""
 
     def preview(
         self, source: str, data: bytes, namespace: str, *, with_fit: bool
@@ -39,7 +39,7 @@ class Previewer(Lister):
 
         Returns:
             The service's text, for people, and the results for each object. With ``with_fit``, each job that
-            is placed and would be stored has a `Fit`. Nodes that earlier jobs get are not free.
+            is placed and would be stored has a `Fit`. Nodes of jobs that were previewed before are not free.
 
         Raises:
             UnavailableError: The service does not answer.
@@ -53,7 +53,7 @@ class Previewer(Lister):
             raise ApiError(f"{source}: {error}".replace(": request:", ":", 1)) from error
         for answer in answers:
             answer["source"]["file"] = source
-            # The service's notes are about a default installation, but this command examines the actual one.
+            # The service's notes are about a default installation, but this installation is examined.
             for note in answer["notes"]:
                 text = text.replace(f"{fold(printable(note), '  note     ')}\n", "")
         text = re.sub(r"(?m)^(--- )?request(?=:\d)", lambda match: (match[1] or "") + printable(source), text)
@@ -113,7 +113,7 @@ class Previewer(Lister):
 
     @cached_property
     def _priorities(self) -> dict[str, int]:
-        """The values of priority classes by name. The default class is also there with an empty name."""
+        """The values of priority classes by name. The empty name has the value of the default class."""
         classes = self._readable("/apis/scheduling.k8s.io/v1/priorityclasses")
         rows = [(name_of(item), number_at(item, "value"), item.get("globalDefault")) for item in classes]
         return {
@@ -136,7 +136,7 @@ def preview_lines(run: DryRun, findings: list[Finding], fit: Fit | None, *, tota
 
 
 def preview_json(run: DryRun, findings: list[Finding], fit: Fit | None) -> dict[str, object]:
-    """Returns the results for programs, with the item of ``preview -o json`` without ``received``."""
+    """Returns an item of ``preview -o json``. It has the service's answer without ``received``."""
     return {
         "preview": {key: value for key, value in run.answer.items() if key != "received"},
         "server": {"stores": bool(run.stored), "findings": [asdict(finding) for finding in findings]},

@@ -25,11 +25,11 @@ TIMEOUT_SECONDS: Final = 30
 _END_WITH_STDIN: Final = (
     'exec 3<&0; "$@" </dev/null & child=$!; { read -r _ <&3; kill $child; } >/dev/null 2>&1 & wait $child'
 )
-"""A shell script that ends a command when standard input closes, because this program has then ended."""
+"""A shell script that runs a command, and ends it when standard input closes: when this program ends."""
 
 
 class Reply(NamedTuple):
-    """The answer to a request that was passed on."""
+    """The answer to a request of `ProxiedApi.pass_on`."""
 
     status: int
     headers: Message
@@ -37,7 +37,7 @@ class Reply(NamedTuple):
 
 
 class _Connection(http.client.HTTPConnection):
-    """HTTP on a socket of this machine."""
+    """An HTTP connection over a Unix socket."""
 
     def __init__(self, path: str) -> None:
         super().__init__("localhost", timeout=TIMEOUT_SECONDS)
@@ -50,7 +50,7 @@ class _Connection(http.client.HTTPConnection):
 
 
 class ProxiedApi(RestApi):
-    """An API server behind a socket, over one persistent connection."""
+    """An API server behind the socket of ``kubectl proxy``, over one persistent connection."""
 
     def __init__(self, path: str, kubectl: Sequence[str] = ()) -> None:
         """Stores the path of the socket, and the command of kubectl; sends nothing yet."""
@@ -81,7 +81,7 @@ class ProxiedApi(RestApi):
         return subprocess.run(command, check=False, input=data).returncode  # noqa: S603 - kubectl
 
     def pass_on(self, verb: str, path: str, body: bytes, headers: Mapping[str, str]) -> Reply:
-        """Sends an unchanged request on a new connection, from any thread, and returns the answer.
+        """Sends a request unchanged, and returns the answer. Any thread can call it: the connection is new.
 
         Raises:
             ApiError: The API server does not answer.
@@ -123,12 +123,12 @@ def connect_as_user(kubeconfig: Path | None, context: str | None) -> tuple[Proxi
     command = ["/bin/sh", "-c", _END_WITH_STDIN, "sh", *kubectl_call, "proxy", f"--unix-socket={path}"]
     pipe = subprocess.PIPE
     process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)  # noqa: S603 - as above
-    atexit.register(_end, process)
+    atexit.register(_end_process, process)
     if process.stdout is None or not process.stdout.readline():  # the proxy prints a line when it listens
         raise ApiError(messages.unreachable(process.communicate()[1].strip()))
     return ProxiedApi(path, kubectl_call), result.stdout.strip() or "default"
 
 
-def _end(process: subprocess.Popen[str]) -> None:
+def _end_process(process: subprocess.Popen[str]) -> None:
     with contextlib.suppress(ValueError):  # its pipes have been read already
         process.communicate(timeout=TIMEOUT_SECONDS)

@@ -1,4 +1,4 @@
-"""Lists the jobs that wait for whole-job admission, in the order of placement's own decision. Pure."""
+"""Lists the jobs that wait for whole-job admission, in the placement program's order. Pure."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ from placement.observe.model import EndedWorker, JobKey
 MAX_SECONDS: Final = 10.0
 """The seconds after which a forecast begins no further decision. A forecast makes at most 100 decisions."""
 FITS: Final = "fits"
-"""The reason of a job that starts with the next decision. Other reasons: `Reason`, or empty if unknown."""
+"""The reason of a job that starts with the next decision. Other reasons: a `Reason`, or empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Entry:
     """A job that waits.
 
     Attributes:
-        position: The job's position in the queue, from 1; None if the job has none, or if it is not known.
+        position: The job's position in the queue, from 1; None if it is not known, or if the job is blocked.
         namespace: The job's namespace.
         job: The job's namespace and name.
         workers: The number of the job's workers.
@@ -42,9 +42,9 @@ class Entry:
         reason: Why the job waits, as a code: `FITS` or a `Reason`; empty if that is not known.
         text: Why the job waits, as a text.
         start: When the job starts; None if that is not known.
-        latest: When the job starts at the latest, if that depends on time limits only.
+        latest: The latest start, if all jobs keep their time limits; None if it is not known.
         after: The jobs whose end makes the start possible.
-        after_waiting: Those jobs of ``after`` that have not started yet.
+        after_waiting: The jobs of ``after`` that wait, too.
         ahead: The jobs with an earlier position that start later.
         units: The units that are reserved for the job.
     """
@@ -79,7 +79,7 @@ class Queue:
     Attributes:
         text: A summary in one sentence.
         entries: The jobs in order. Jobs without a position come last.
-        notes: What delays the job with the reservation or the first job, and how to read the table.
+        notes: Reasons why the job with the reservation, or the first job, waits; and explanations of columns.
     """
 
     text: str
@@ -104,7 +104,7 @@ def queue(
     scene, stopped_reason = scene_of(fleet, [*fleet.pods, *ended_workers]), why_stopped(lease, fleet.now)
     decision = scene.decision()
     times_are_known = not (fleet.unseen or stopped_reason)
-    job_keys = [each.job.key for each in decision.waiting if times_are_known and each.reason not in STUCK]
+    job_keys = [item.job.key for item in decision.waiting if times_are_known and item.reason not in STUCK]
     starts = forecast(scene, decision, job_keys, goes_on=has_time)
     ran_out_of_time = len(starts) < len(job_keys) and not has_time()
     immediate_start = Start(fleet.now, fleet.now) if times_are_known else None
@@ -116,12 +116,12 @@ def queue(
     waiting_jobs, positions = {entry.job for entry in entries}, count(1)
     for index, entry in enumerate(entries):
         start, has_position = entry.start, not fleet.unseen and entry.reason not in STUCK
-        later = (other.job for other in entries[:index] if start and other.start and start < other.start)
+        later_jobs = (other.job for other in entries[:index] if start and other.start and start < other.start)
         entries[index] = replace(
             entry,
             position=next(positions) if has_position else None,
             after_waiting=tuple(job for job in entry.after if job in waiting_jobs),
-            ahead=tuple(later),
+            ahead=tuple(later_jobs),
             units=entry.units if times_are_known else (),
         )
     notes = [*_delay_texts(decision)] if times_are_known else []
@@ -158,12 +158,12 @@ def _waiting_entry(decision: Decision, waiting: Waiting, starts: Mapping[JobKey,
 
 
 def _delay_texts(decision: Decision) -> Iterator[str]:
-    """Yields what delays the job with the reservation or, without a reservation, the first job."""
+    """Yields the reasons why the job with the reservation waits or, without a reservation, the first job."""
     cluster, reservation = decision.cluster, next(iter(decision.cluster.reservations), None)
-    short_jobs = [(waiting.job, waiting.shortage) for waiting in decision.waiting if waiting.shortage]
+    shortages = [(waiting.job, waiting.shortage) for waiting in decision.waiting if waiting.shortage]
     if reservation:
-        short_jobs = [(job, shortage) for job, shortage in short_jobs if job.key == reservation.job]
-    for job, shortage in short_jobs[:1]:
+        shortages = [(job, shortage) for job, shortage in shortages if job.key == reservation.job]
+    for job, shortage in shortages[:1]:
         if reservation and reservation.is_internal:
             yield messages.may_lose_units(display_name(job.key))
         for unit, cause in causes(cluster, shortage.ranking, job):
@@ -188,7 +188,7 @@ def _summary(entries: Sequence[Entry], fleet: Fleet, stopped_reason: str) -> str
         return messages.NO_JOB_WAITS
     blocked_count = sum(entry.reason in STUCK for entry in entries)
     texts = [messages.jobs_wait(len(entries), blocked_count, clock_text(fleet.now, fleet.now))]
-    ready = [entry.job for entry in entries if entry.reason == FITS]
+    fitting_jobs = [entry.job for entry in entries if entry.reason == FITS]
     waiting = [entry for entry in entries if entry.position and entry.reason != FITS]
     first = next((entry for entry in waiting if entry.units), next(iter(waiting), None))
     if fleet.unseen:
@@ -196,7 +196,7 @@ def _summary(entries: Sequence[Entry], fleet: Fleet, stopped_reason: str) -> str
     elif stopped_reason:
         texts.append(messages.program_stopped(stopped_reason))
     else:
-        texts += [messages.fit_now(ready)] if ready else []
+        texts += [messages.fit_now(fitting_jobs)] if fitting_jobs else []
         if first:
             state = messages.NEXT if first is waiting[0] else messages.HAS_RESERVATION
             if overtaking := [entry for entry in waiting if first.job in entry.ahead]:
@@ -206,6 +206,6 @@ def _summary(entries: Sequence[Entry], fleet: Fleet, stopped_reason: str) -> str
                 state = messages.FIRST if first is waiting[0] else state
             start = messages.expected_start(first.start, first.latest, fleet.now)
             texts.append(f"{first.job} {state} and {start}")
-        elif not ready:
+        elif not fitting_jobs:
             texts.append(messages.NONE_ADMITTED)
     return f"{'; '.join(texts)}."

@@ -1,7 +1,7 @@
 """Explains why workers have no node: because of a scheduling gate, or because of the scheduler.
 
-This module calls the placement program's code to find why a job gets no unit. If another placer places the
-job, this module gives that code the job's pods without a node as if they waited for the placement program.
+The placement program's code finds the reason why a job gets no unit. If the job has another placer, its pods
+without a node are examined as if they waited for the placement program.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -128,7 +128,7 @@ def _explain_no_node(case: Case, workers: Sequence[Pod]) -> Iterator[Finding]:
 
 
 def _explain_units(case: Case, workers: Sequence[Pod]) -> Iterator[Finding]:
-    """Yields why a job gets too few units, with a reason for each unit; or that enough units are free."""
+    """Yields a finding that a job gets too few units, with the reasons, or that enough units are free."""
     own_pods = [
         replace(
             pod,
@@ -161,7 +161,7 @@ def scene_of(fleet: Fleet, pods: Iterable[Pod | EndedWorker], *, reserves: bool 
 
 
 def reason_and_details(case: Case, decision: Decision, waiting: Waiting) -> tuple[str, tuple[str, ...]]:
-    """Returns why a job waits, with lines about the units that it does not get and nodes in no unit."""
+    """Returns why a job waits, with lines about units that it does not get and about nodes in no unit."""
     job, fleet = waiting.job, case.fleet
     if not waiting.shortage and waiting.reason is not Reason.NODES:  # the job does not wait for units
         return waiting.why, ()

@@ -46,11 +46,11 @@ class Spot:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """An UltraServer; a smaller unit, if the nodes have no label of a larger unit; or a node in no unit.
+    """An UltraServer, a smaller unit (if its nodes have no label of a larger unit), or a node in no unit.
 
     Attributes:
         id: The server id; empty for a node in no working UltraServer.
-        spots: The places of its nodes, by number.
+        spots: The places of its nodes, sorted by node id.
         max_nodes: The maximum number of these nodes that a job can have.
     """
 
@@ -87,10 +87,10 @@ def is_selected(
 ) -> bool:
     """Returns whether an UltraServer meets all conditions.
 
-    A single holder must have both the namespace and the job. An empty text matches any holder, or no holder.
+    One holder must have both the namespace and the job. An empty namespace or job is not a condition.
     """
     holders = (holder.rpartition(" ")[2].partition("/")[::2] for holder in server.holders)
-    is_held = any(namespace in ("", space) and job in ("", name) for space, name in holders)
+    is_held = any(namespace in ("", ns) and job in ("", name) for ns, name in holders)
     return (is_held or not (namespace or job)) and (server.free or not free) and (server.broken or not broken)
 
 

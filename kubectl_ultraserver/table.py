@@ -13,7 +13,7 @@ from placement.observe.model import OFF_MODES, UNITS, UnitSettings, units_of
 
 POD: Final = "v1/Pod"
 SHAPE_LEVEL: Final = "$(shape.topologyKey)"
-"""The value ``kueueLevel`` with which each shape has a level of its own."""
+"""The value of ``kueueLevel`` with which Kueue's level is the unit label of the shape."""
 _SECTIONS: Final = ("candidates", "families", "guarantees", "rules", "values", "workloads")
 
 
@@ -24,9 +24,9 @@ class Table:
     Attributes:
         kinds: The kinds of job, as ``GROUP/VERSION/KIND``.
         units: The node labels that form units, and the number of nodes in a unit.
-        type_label: The first node label of the table with the instance type.
-        types: The instance types of the families that are on.
-        placers: Which of the placers ``kueue`` and ``whole-job`` the rules in mode enforce name.
+        type_label: The first label in the table's list of node labels with the instance type.
+        types: The instance types of the families whose mode is not ``off``.
+        placers: The placers ``kueue`` and ``whole-job``, each only if a rule in mode ``enforce`` names it.
         levels: The levels of Kueue's Topologies that the table uses.
     """
 

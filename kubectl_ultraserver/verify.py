@@ -17,9 +17,9 @@ from placement.messages import units
 from placement.observe.model import Pod
 
 MODE_TOKENS: Final = {4: {"4", "1"}, 2: {"2", "3"}, 1: {"1", "4"}}
-"""For each node config, its tokens in the mode label: the config itself, and the number of the driver's enum
-(1 = X4, 2 = X2H, 3 = X2V, 4 = X1). The AWS document's ``1_2_4`` fits either notation, so a node lacks a
-config only if the label has neither token."""
+"""For each node config, the tokens in the mode label that can mean it: the node config itself, and numbers of
+the driver's enum (1 = X4, 2 = X2H, 3 = X2V, 4 = X1). The label ``1_2_4`` in the AWS document fits both. So a
+node lacks a node config only if its label has none of these tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A problem because of which a job is not placed whole.
+    """A reason why a job is not placed whole.
 
     Attributes:
         kind: The code of the problem.
@@ -63,7 +63,7 @@ class Verification:
     Attributes:
         title: The job's kind, namespace and name.
         text: The verdict in a sentence.
-        problems: The problems because of which the job is not placed whole.
+        problems: The reasons why the job is not placed whole.
         rows: The job's workers.
         unseen: What could not be read.
     """
@@ -81,7 +81,7 @@ class Verification:
 
     @property
     def is_certain(self) -> bool:
-        """Whether the verdict is certain: no worker lacks a placement annotation that can be read."""
+        """Whether the verdict is certain: no placement annotation is missing or unreadable."""
         return all(problem.kind != "place" for problem in self.problems)
 
 
@@ -105,7 +105,7 @@ def verify(case: Case) -> Verification:
 def rows(case: Case) -> Iterator[Row]:
     """Yields the workers in the order of their ranks, then the workers without a node."""
 
-    def order(worker: Pod) -> tuple[bool, str, int, int]:
+    def sort_key(worker: Pod) -> tuple[bool, str, int, int]:
         node = case.node(worker)
         if worker.place is None or worker.place.size == 1 or node is None:
             # On single nodes, ranks have the order of the hostfile.
@@ -114,7 +114,7 @@ def rows(case: Case) -> Iterator[Row]:
         return False, server, int(number) if number.isdecimal() else -1, worker.number
 
     for workers in case.workers_by_job.values():
-        for rank, worker in enumerate(sorted(workers, key=order)):
+        for rank, worker in enumerate(sorted(workers, key=sort_key)):
             shown_rank = rank if worker.node and worker.place else None
             node = case.node(worker)
             labels = {key: node.labels.get(key, "") if node else "" for key in case.fleet.shown_labels}
@@ -204,15 +204,15 @@ def _check_node(case: Case, worker: Pod, place: Place | None) -> Iterator[Proble
 
 
 def _check_sharing(case: Case, workers: Sequence[Pod], unit: Unit, size: int) -> Iterator[Problem]:
-    """Yields a problem for each other holder of a unit, except if both are jobs with blocks of one worker."""
+    """Yields a problem for each other holder of a unit or, for ``size`` 1, each loose Pod or larger block."""
     keys, uids = {worker.key for worker in workers}, {worker.uid for worker in workers}
     other_holders: dict[str, tuple[str, str]] = {}
     for node in unit.nodes:
         for holder, pods in case.fleet.holders_by_node.get(node.name, {}).items():
-            excludes_jobs = size > 1 or any(
+            must_not_share = size > 1 or any(
                 member.pod.loose or (member.place and member.place.size > 1) for member in pods
             )
-            if excludes_jobs and not any(member.pod.uid in uids or member.key in keys for member in pods):
+            if must_not_share and not any(member.pod.uid in uids or member.key in keys for member in pods):
                 other_holders.setdefault(holder, (pods[0].pod.name if pods else "devices", node.name))
     for holder, pod_and_node in other_holders.items():
         yield Problem("shares", messages.shared(unit.id, holder, *pod_and_node), unit.id)

@@ -1,7 +1,7 @@
-"""``preview --web``: the installation's page of previews, on loopback, for the browser of the user.
+"""Serves the installation's preview page on loopback, for the user's browser (``preview --web``).
 
 Requests go through ``kubectl proxy`` and the API server's service proxy, so the API server checks the user's
-rights. ``kubectl port-forward`` would open one more port, for which other people need no token.
+rights. A port of ``kubectl port-forward`` would be open to other users of this machine without a token.
 """
 
 import re
@@ -74,46 +74,46 @@ class _Handler(BaseHTTPRequestHandler):
         cookies = self.headers.get("Cookie", "").split(";")
         length = self.headers.get("Content-Length", "0" if self.command == "GET" else "")
         if self.headers.get_all("Host") != [self.server.host]:
-            self._reply(HTTPStatus.FORBIDDEN, messages.OTHER_HOST)
+            self._send_text(HTTPStatus.FORBIDDEN, messages.OTHER_HOST)
         elif tokens:
-            self._exchange(tokens[0])
+            self._exchange_token(tokens[0])
         elif not any(_is_equal(cookie.strip(), self.server.cookie) for cookie in cookies):
-            self._reply(HTTPStatus.FORBIDDEN, messages.NO_COOKIE)
+            self._send_text(HTTPStatus.FORBIDDEN, messages.NO_COOKIE)
         elif not PAGE_PATHS.fullmatch(path):
-            self._reply(HTTPStatus.NOT_FOUND, messages.NO_PAGE)
+            self._send_text(HTTPStatus.NOT_FOUND, messages.NO_PAGE)
         elif not length:
-            self._reply(HTTPStatus.LENGTH_REQUIRED, messages.NO_LENGTH)
+            self._send_text(HTTPStatus.LENGTH_REQUIRED, messages.NO_LENGTH)
         elif not (length.isdecimal() and int(length) <= MAX_BODY_BYTES):
-            self._reply(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, messages.too_long(MAX_BODY_BYTES))
+            self._send_text(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, messages.too_long(MAX_BODY_BYTES))
         else:
             self._pass_on(f"{SERVICE_PATH}{path}?{query}", self.rfile.read(int(length)))
 
     do_POST = do_GET  # noqa: N815 - the name that http.server calls
 
-    def _exchange(self, token: str) -> None:
+    def _exchange_token(self, token: str) -> None:
         if not self.server.use_token(token):
-            self._reply(HTTPStatus.FORBIDDEN, messages.USED_ADDRESS)
+            self._send_text(HTTPStatus.FORBIDDEN, messages.USED_ADDRESS)
             return
         cookie = f"{self.server.cookie}; Path=/; HttpOnly; SameSite=Strict"
-        self._answer(HTTPStatus.SEE_OTHER, _RESPONSE_HEADERS | {"Location": "/", "Set-Cookie": cookie})
+        self._send(HTTPStatus.SEE_OTHER, _RESPONSE_HEADERS | {"Location": "/", "Set-Cookie": cookie})
 
     def _pass_on(self, path: str, body: bytes) -> None:
         headers = {name: self.headers[name] for name in _REQUEST_HEADERS if name in self.headers}
         try:
             reply = self.server.api.pass_on(self.command, path, body, headers)
         except ApiError as error:
-            self._reply(HTTPStatus.BAD_GATEWAY, str(error))
+            self._send_text(HTTPStatus.BAD_GATEWAY, str(error))
             return
         if POLICY_HEADER in reply.headers:
             reply_headers = {name: reply.headers[name] for name in _RESPONSE_HEADERS if name in reply.headers}
-            self._answer(reply.status, reply_headers, reply.data)
+            self._send(reply.status, reply_headers, reply.data)
         else:
-            self._reply(reply.status, error_text(*decode(reply.status, reply.data)))
+            self._send_text(reply.status, error_text(*decode(reply.status, reply.data)))
 
-    def _reply(self, status: int, text: str) -> None:
-        self._answer(status, _RESPONSE_HEADERS, f"{text}\n".encode())
+    def _send_text(self, status: int, text: str) -> None:
+        self._send(status, _RESPONSE_HEADERS, f"{text}\n".encode())
 
-    def _answer(self, status: int, headers: Mapping[str, str], data: bytes = b"") -> None:
+    def _send(self, status: int, headers: Mapping[str, str], data: bytes = b"") -> None:
         self.send_response(status)
         for name, value in {**headers, "Content-Length": str(len(data))}.items():
             self.send_header(name, value)

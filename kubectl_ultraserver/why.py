@@ -1,4 +1,4 @@
-"""Explains what a job waits for, whichever placer it has, and why the webhook did not change the job."""
+"""Explains what a job of any placer waits for, and why the webhook did not change the job."""
 
 from collections.abc import Iterator
 
@@ -16,9 +16,9 @@ from placement.observe.model import COMPONENT
 
 
 def why(case: Case) -> list[Finding]:
-    """Returns all findings about a job, causes before their effects as in `_EXPLANATIONS`. Pure.
+    """Returns the findings about a job, in the order of `_EXPLANATIONS`: causes before effects. Pure.
 
-    If the job has ended, they are about its end and containers. The list is empty if nothing is wrong.
+    For a job that has ended, they are about its end and its containers. Empty if nothing is wrong.
     """
     if end_reason := case.end_reason():
         text = messages.ended(end_reason)
@@ -45,7 +45,7 @@ def _explain_dead_nodes(case: Case) -> Iterator[Finding]:
         events = case.events_about([pod.name for pod in admitted_workers], component=COMPONENT)
         details = (f"{text_at(event, 'reason')}: {text_at(event, 'message')}" for event in events)
         stopped_reason = why_stopped(case.lease, case.fleet.now)
-        # The workers of a job usually have one choice; if not, `min` always gives the same text.
+        # Usually all workers have the same annotation. If not, `min` gives the same text in every call.
         problem = messages.job_leaves_dead_nodes(dead_nodes, min(choices), stopped_reason)
         remedy = messages.GET_PODS if stopped_reason else ""
         yield Finding("leaves-failed-nodes", "program", COMPONENT, problem, tuple(details), remedy)
@@ -55,7 +55,7 @@ def _explain_dead_nodes(case: Case) -> Iterator[Finding]:
 
 
 def explain_unchanged(case: Case) -> Iterator[Finding]:
-    """Yields a finding that says why the webhook added nothing to a job, if it added nothing."""
+    """Yields the reason why the webhook added nothing to a job, if it added nothing."""
     if case.job and not case.is_changed:
         code, why, remedy = _why_unchanged(case)
         pods_changed = any(keys.ADDED_TO_POD in labels(pod, "annotations") for pod in case.pods)

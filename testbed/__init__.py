@@ -1,1 +1,1 @@
-"""A control plane, real nodes and what runs on them, to try the product on: `make cluster`, `make demo`."""
+"""Starts control planes and real nodes, on which tests and people run the product."""

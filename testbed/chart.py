@@ -24,7 +24,8 @@ CHART = REPOSITORY / "manifests" / "chart"
 RULES = CHART / "rules"
 """The files of the rule table that the chart adds for some values."""
 COPIES = {"placement": RULES / "30-placement.yaml", "families": CHART / "families.yaml"}
-"""The chart's copies of files of the packaged table. Helm reads no files outside it, and Flux no links."""
+"""The chart's copies of files of the packaged table. Links would not do: Helm reads no files outside the
+chart, and Flux does not follow links."""
 INSTALL = REPOSITORY / "manifests" / "install.yaml"
 """The chart with its default values, as Helm renders it, for users without Helm."""
 NAME: Final = "ultraserver-webhook"
@@ -44,16 +45,16 @@ RECOMMENDED: Final[dict[str, dict[str, Any]]] = {
 
 
 class ChartError(RuntimeError):
-    """Helm does not render the chart with these values; the message is Helm's."""
+    """Helm cannot render the chart with these values; the message is Helm's error output."""
 
 
 def packaged_file(name: str) -> Path:
-    """Returns a file of the packaged table."""
+    """Returns the path of a file of the packaged table."""
     return REPOSITORY / "webhook" / "rules" / "packaged" / f"{name}.yaml"
 
 
 def helm() -> Path:
-    """Returns the helm that the testbed has built or, without it, the machine's helm.
+    """Returns the path of the helm that the test bed has built or, if there is none, of the machine's helm.
 
     Raises:
         FileNotFoundError: There is no helm.
@@ -62,7 +63,7 @@ def helm() -> Path:
 
 
 def render(values: Mapping[str, Any] | None = None, chart: Path = CHART) -> str:
-    """Returns the output of ``helm template`` for kubectl, with the namespace.
+    """Returns the output of ``helm template`` for ``kubectl apply``, with the Namespace object.
 
     Args:
         values: Values that differ from the chart's defaults.
@@ -85,7 +86,7 @@ def _render(values: str, chart: Path) -> str:
 
 
 def objects(values: Mapping[str, Any] | None = None) -> list[Object]:
-    """Returns the objects of an installation with these values. The default values need no Helm.
+    """Returns the objects of an installation with these values. Without values, Helm is not needed.
 
     Raises:
         ChartError: The chart or its schema refuses the values.

@@ -1,10 +1,10 @@
-"""A plain MPIJob, as a data scientist writes it."""
+"""Creates the MPIJob that most tests use, as a data scientist writes it."""
 
 from typing import Any
 
 IMAGE = "123456789012.dkr.ecr.us-west-2.amazonaws.com/ultraserver:mpijob"
-NODE = {"aws.amazon.com/neuroncore": 64}
-"""The amounts of a node's resources; of every other resource, a node has 16."""
+NODE_AMOUNTS = {"aws.amazon.com/neuroncore": 64}
+"""The amount of a resource on a node. A node has 16 of each resource that is not listed here."""
 WORKER = ("spec", "mpiReplicaSpecs", "Worker", "template")
 LAUNCHER = ("spec", "mpiReplicaSpecs", "Launcher", "template")
 
@@ -22,7 +22,7 @@ def mpijob(  # noqa: PLR0913 - the parts of a job that tests change
     amount: int | None = None,
     claim: str | None = None,
 ) -> dict[str, Any]:
-    """Returns a plain MPIJob of a number of workers, as a data scientist writes it.
+    """Returns an MPIJob as a data scientist writes it, without fields of the webhook.
 
     Args:
         workers: The number of workers.
@@ -30,11 +30,11 @@ def mpijob(  # noqa: PLR0913 - the parts of a job that tests change
         generate_name: The beginning of a name that the API server completes.
         namespace: The namespace in the job's metadata.
         annotations: The annotations of the job.
-        worker_spec: Further fields of the worker's pod spec.
-        launcher_spec: Further fields of the launcher's pod spec.
+        worker_spec: Additional fields of the worker's pod spec.
+        launcher_spec: Additional fields of the launcher's pod spec.
         resource: The resource that each worker requests; None for no resource.
-        amount: The amount of the resource; None for all that a node has.
-        claim: A ResourceClaimTemplate, by which each worker claims a device in place of the resource.
+        amount: The amount of the resource; None for the amount on a whole node.
+        claim: The name of a ResourceClaimTemplate, which each worker uses in place of the resource.
     """
     metadata: dict[str, Any] = {"name": name} if generate_name is None else {"generateName": generate_name}
     metadata |= {"namespace": namespace} if namespace else {}
@@ -45,7 +45,7 @@ def mpijob(  # noqa: PLR0913 - the parts of a job that tests change
         resources = {"resources": {"claims": [{"name": "neurons"}]}}
         resource_claims = {"resourceClaims": [{"name": "neurons", "resourceClaimTemplateName": claim}]}
     elif resource:
-        resources = {"resources": {"limits": {resource: amount or NODE.get(resource, 16)}}}
+        resources = {"resources": {"limits": {resource: amount or NODE_AMOUNTS.get(resource, 16)}}}
     launcher = {"containers": [{"name": "mpitest", "image": IMAGE}], **(launcher_spec or {})}
     worker = {
         "containers": [{"name": "mpitest", "image": IMAGE, **resources}],

@@ -1,4 +1,4 @@
-"""The files under /sys/class/neuron_device of workers, as the driver writes them."""
+"""Creates files of /sys/class/neuron_device as the Neuron driver on a worker's node writes them."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -9,7 +9,7 @@ SERVERS = ("1f2e3d4c5b6a7988", "0a1b2c3d4e5f6071", "2233445566778899", "00112233
 
 
 def trn2u(server: str, node: int) -> Sysfs:
-    """Returns a node of a whole Trn2 UltraServer: all links work, and pairs are vertical."""
+    """Returns the files of a node in a whole Trn2 UltraServer. All links work, and pairs are vertical."""
     pair = f"{int(server, 16) - node // 2:016x}"
     return {
         "ultraserver_mode": "1,3,4",
@@ -21,20 +21,20 @@ def trn2u(server: str, node: int) -> Sysfs:
 
 
 def trn3(reservation: str, node: int) -> Sysfs:
-    """Returns a node of a Trn3 UltraServer."""
+    """Returns the files of a node in a Trn3 UltraServer."""
     return {"ultraserver_mode": "1,3,4", "reservation_id": reservation, "node_id": str(node), "node_cnt": "4"}
 
 
 def servers(workers: int, kind: str = "trn2u") -> list[Sysfs]:
-    """Returns the nodes of workers in whole UltraServers, in another order than that of the topology."""
-    make = {"trn2u": trn2u, "trn3": trn3}[kind]
+    """Returns the files of each worker's node in whole UltraServers. The nodes are not in topology order."""
+    create_files = {"trn2u": trn2u, "trn3": trn3}[kind]
     names = [f"{0x9000000000000000 - 0x1000 * number:016x}" for number in range((workers + 3) // 4)]
-    nodes = [make(name, node) for node in (2, 0, 3, 1) for name in names]
+    nodes = [create_files(name, node) for node in (2, 0, 3, 1) for name in names]
     return nodes[:workers]
 
 
 def pairs(workers: int) -> list[Sysfs]:
-    """Returns the nodes of workers in horizontal pairs, which support node config 2 but not 4."""
+    """Returns the files of each worker's node in horizontal pairs, which support node config 2 but not 4."""
     return [
         {
             "ultraserver_mode": "2,4",
@@ -48,7 +48,7 @@ def pairs(workers: int) -> list[Sysfs]:
 
 
 def single() -> Sysfs:
-    """Returns a node that is not in a working UltraServer."""
+    """Returns the files of a node that is not in a working UltraServer."""
     return {
         "ultraserver_mode": "4",
         "server_id_4": "0000000000000000",
@@ -59,14 +59,14 @@ def single() -> Sysfs:
 
 
 def with_changed_files(topology: Iterable[Sysfs], number: int, **files: str) -> list[Sysfs]:
-    """Returns the nodes, with some files of one node replaced."""
+    """Returns a copy of the topology, in which some files of the node with this number are replaced."""
     result = [dict(sysfs) for sysfs in topology]
     result[number].update(files)
     return result
 
 
 def write(device: Path, sysfs: Mapping[str, str]) -> None:
-    """Writes files that may be read at the same time: each value at once, and the mode after the ids."""
+    """Writes the files, each atomically and the mode last, because a worker may read them meanwhile."""
     device.mkdir(parents=True, exist_ok=True)
     for file in sorted(sysfs, key="ultraserver_mode".__eq__):
         new_file = device.with_name(f"{device.name}.new")

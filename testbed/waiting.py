@@ -1,4 +1,4 @@
-"""Waits of tests and tools, which end in time and name what they wait for."""
+"""Waits for conditions. If a wait times out, its error names the condition."""
 
 import contextlib
 import math
@@ -9,42 +9,42 @@ from typing import TypeVar
 T = TypeVar("T")
 
 PATIENCE = 90.0
-"""The maximum seconds of a wait, enough for a busy machine."""
+"""The default timeout of a wait in seconds, which is long enough for a busy machine."""
 
 POLL_SECONDS = 0.1
 
-_ends = math.inf
-"""The time at which every wait ends, by the monotonic clock."""
+_deadline = math.inf
+"""The time of ``time.monotonic`` at which every wait ends."""
 
 
 class NotYetError(AssertionError):
-    """A wait ended without its event; the message has the last observation."""
+    """A wait timed out; the message has the last observation."""
 
 
 @contextlib.contextmanager
 def limit_waits(seconds: float) -> Iterator[None]:
-    """Ends every wait after this many seconds, so that its message says what it waited for and saw last."""
-    global _ends  # noqa: PLW0603 - also for waits in other threads
-    before, _ends = _ends, time.monotonic() + seconds
+    """Ends every wait after this many seconds, with an error that has the condition and last observation."""
+    global _deadline  # noqa: PLW0603 - the limit also applies to waits in other threads
+    previous_deadline, _deadline = _deadline, time.monotonic() + seconds
     try:
         yield
     finally:
-        _ends = before
+        _deadline = previous_deadline
 
 
 def seconds_left(seconds: float) -> float:
-    """Returns the seconds that a wait may take, which are fewer if `at_most` ends it earlier."""
-    return max(min(seconds, _ends - time.monotonic()), 0.0)
+    """Returns this timeout of a wait, or a shorter timeout if `limit_waits` ends the wait earlier."""
+    return max(min(seconds, _deadline - time.monotonic()), 0.0)
 
 
 def until(condition: Callable[[], T], what: str, seconds: float = PATIENCE, every: float = POLL_SECONDS) -> T:
-    """Waits for something that has no event, such as a file, a log, a port or a program.
+    """Calls a condition until it holds. Use it for files, logs, ports and programs, which have no events.
 
-    ``Kubectl.wait_for`` waits for objects of the API server: it uses a watch.
+    For objects of the API server, use ``Kubectl.wait_for``, which watches them.
 
     Args:
         condition: The function that is called until its result is true.
-        what: What the wait is for, in a few words.
+        what: The condition in a few words, for the error.
         seconds: The maximum seconds of the wait.
         every: The seconds between two calls.
 
@@ -52,7 +52,7 @@ def until(condition: Callable[[], T], what: str, seconds: float = PATIENCE, ever
         The first result of the condition that is not empty, zero or false.
 
     Raises:
-        NotYetError: The time is over.
+        NotYetError: The condition does not hold in time.
     """
     seconds = seconds_left(seconds)
     deadline = time.monotonic() + seconds

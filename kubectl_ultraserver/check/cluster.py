@@ -25,7 +25,7 @@ OPERATORS: Final = {
     "jobset.x-k8s.io/v1alpha2/jobsets": ("jobset", "write"),
     "leaderworkerset.x-k8s.io/v1/leaderworkersets": ("lws", "write"),
 }
-"""For each kind of job, its operator's image, and the verb that its account needs for the guard."""
+"""For each kind of job, the image name of its operator, and the verb that the guard requires of it."""
 
 BOUND_ACCOUNTS: Final = frozenset(
     {"system:serviceaccount:mpi-operator:mpi-operator", "system:serviceaccount:kubeflow:mpi-operator"}
@@ -67,7 +67,7 @@ def nodes(fleet: Fleet) -> Iterator[Line]:
 
 
 def _guarantees(fleet: Fleet) -> Iterator[Line]:
-    """Yields a warning for each unit label if guarantees promise more of its units than the cluster has."""
+    """Yields a warning for each unit label for which guarantees promise more units than the cluster has."""
     guarantees, units = fleet.table.units.guarantees, fleet.table.units
     for label in dict.fromkeys(row.unit for row in guarantees):
         promised = sum(row.count for row in guarantees if row.unit == label)
@@ -80,21 +80,21 @@ def _guarantees(fleet: Fleet) -> Iterator[Line]:
 def operators(
     kinds: Collection[str], programs: Sequence[DeployedProgram], *, has_kueue: bool
 ) -> Iterator[Line]:
-    """Yields whether the operator of each served kind of job runs, and Kueue, if it is installed."""
+    """Yields whether the operator of each served kind of job runs and, if Kueue's API is served, Kueue."""
     if MPIJOBS not in kinds:
         yield line(WARN, "no-mpijobs", kind=MPIJOBS)
     for kind, (name, _) in OPERATORS.items():
         if kind in kinds:
-            yield _runs("operator", programs, name, kind)
+            yield _program_line("operator", programs, name, kind)
     if has_kueue:
-        yield _runs("kueue", programs, "kueue")
+        yield _program_line("kueue", programs, "kueue")
     for program in programs:
         if program.name == "kueue" and release(program.version) < OLDEST_KUEUE:
             yield line(WARN, "old-kueue", version=program.version or "without a tag")
 
 
-def _runs(code: str, programs: Sequence[DeployedProgram], name: str, kind: str = "") -> Line:
-    """Returns whether a Deployment runs an image with this name; if not, the code is CODE-not-found."""
+def _program_line(code: str, programs: Sequence[DeployedProgram], name: str, kind: str = "") -> Line:
+    """Returns whether a Deployment runs an image with this name. If not, its code ends with -not-found."""
     matches = [program for program in programs if program.name == name]
     if not matches:
         return line(WARN, f"{code}-not-found", name=name, kind=kind)

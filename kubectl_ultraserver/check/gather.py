@@ -49,22 +49,22 @@ class Gatherer(Lister):
 
     def refused_resources(self) -> list[str]:
         """Returns the resources of an installation that this user may not create."""
-        common = {"namespace": NAME, "verb": "create"}
-        reviews = (
-            common | {"group": group, "resource": item}
+        common_attributes = {"namespace": NAME, "verb": "create"}
+        rights = (
+            common_attributes | {"group": group, "resource": resource}
             for group in CREATED_RESOURCES
-            for item in CREATED_RESOURCES[group].split()
+            for resource in CREATED_RESOURCES[group].split()
         )
-        return [item["resource"] for item in reviews if not self.is_allowed("SelfSubjectAccessReview", item)]
+        return [item["resource"] for item in rights if not self.is_allowed("SelfSubjectAccessReview", item)]
 
-    def is_allowed(self, kind: str, attributes: Object, **who: str) -> bool:
-        """Returns the answer to an access review of this kind."""
-        version, spec = "authorization.k8s.io/v1", {"resourceAttributes": attributes, **who}
+    def is_allowed(self, kind: str, attributes: Object, **subject: str) -> bool:
+        """Returns whether an access review of this kind allows the access."""
+        version, spec = "authorization.k8s.io/v1", {"resourceAttributes": attributes, **subject}
         review = {"apiVersion": version, "kind": kind, "spec": spec}
         return at(self.api.create(f"/apis/{version}/{kind.lower()}s", review), "status", "allowed") is True
 
     def dry_run(self, path: str, document: Object) -> tuple[Object, str]:
-        """Returns an object as a dry run stores it, or {} and why it is refused; raises without the right."""
+        """Returns a dry run's stored object, or {} and the refusal; raises if the user may not create it."""
         try:
             return self.api.create(f"{path}?dryRun=All", document), ""
         except ApiError as error:

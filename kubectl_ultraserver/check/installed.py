@@ -35,7 +35,7 @@ MIN_DAYS: Final = 7
 """The minimum remaining days of a certificate, as in the alert. Renewal begins long before."""
 POLICIES: Final = frozenset(f"{NAME}-guard-{part}" for part in ("jobs", "pods", "bindings"))
 KINDS_POLICY: Final = f"{NAME}-guard-kinds"
-"""The policy for the templates of the value ``kinds``."""
+"""The policy for the pod templates of the kinds in the chart's value ``kinds``."""
 ACCOUNT_POLICIES: Final = frozenset({f"{NAME}-guard-pods", f"{COMPONENT}-account"})
 """The policies that limit what the account of whole-job admission may do to Pods."""
 SYSTEM_NAMESPACES: Final = frozenset({"kube-system", "kube-public", "kube-node-lease", NAME})
@@ -64,7 +64,7 @@ def pods(deployments: Sequence[Object], pods: Sequence[Object]) -> Iterator[Line
 
 
 def _reasons(deployment: Object, pods: Sequence[Object]) -> Iterator[str]:
-    """Yields the messages of controller, scheduler and kubelets that say why a Deployment lacks pods."""
+    """Yields the messages of controller, scheduler and kubelets that explain why a Deployment lacks pods."""
     yield from filter(None, [text_at(condition(deployment, "ReplicaFailure"), "message")])
     selector = at(deployment, "spec", "selector", "matchLabels") or {}
     for pod in (pod for pod in pods if selector.items() <= labels(pod).items()):
@@ -86,7 +86,7 @@ def authorities(bundle: str) -> set[bytes]:
 
 
 def certificates(answers: ReadyzAnswers, now: datetime) -> Iterator[Line]:
-    """Yields how long the certificates of the replicas are valid. No certificate outlives its authority."""
+    """Yields how long the certificates of the replicas are valid. Their authorities do not end earlier."""
     for pod, answer in answers.items():
         if end := time_of(at(answer, "certificate")):
             days = (end - now).days
@@ -96,7 +96,7 @@ def certificates(answers: ReadyzAnswers, now: datetime) -> Iterator[Line]:
 
 
 def previews(state: Object, problem: str, own_release: str) -> Iterator[Line]:
-    """Yields whether the preview service answers, and has the release of the plugin."""
+    """Yields whether the preview service answers, and whether it has the plugin's release."""
     release = text_at(state, "version") or "older than 0.3"
     if problem:
         yield line(WARN, "no-preview-service", why=problem)
@@ -122,7 +122,7 @@ def tables(answers: ReadyzAnswers, revision: str, problem: str) -> Iterator[Line
 
 
 def bundles(registrations: Mapping[str, Object | None], served: set[bytes] | None) -> Iterator[Line]:
-    """Yields whether the registrations exist, and trust an authority of ``served`` (None if unknown)."""
+    """Yields whether the registrations exist, and trust an authority of the served leaf (None if unknown)."""
     for kind, registration in registrations.items():
         wrong = list[str]()
         for hook in maps_at(registration, "webhooks"):
@@ -137,7 +137,7 @@ def bundles(registrations: Mapping[str, Object | None], served: set[bytes] | Non
 def left_out(
     registration: Object | None, kinds: Collection[str], namespaces: Sequence[Object]
 ) -> Iterator[Line]:
-    """Yields which of the kinds, as ``GROUP/VERSION/RESOURCE``, and which namespaces are not sent."""
+    """Yields which kinds (``GROUP/VERSION/RESOURCE``) and namespaces are not sent to the webhook."""
     hooks = [
         (hook, {kind for rule in maps_at(hook, "rules") for kind in _kinds(rule)})
         for hook in maps_at(registration, "webhooks")
@@ -148,7 +148,7 @@ def left_out(
     sent, others = ", ".join(sorted(sent_kinds)) or "nothing", ", ".join(other_kinds) or "none"
     yield line(status, "kinds-sent", sent=sent, others=others)
     user_namespaces = [namespace for namespace in namespaces if name_of(namespace) not in SYSTEM_NAMESPACES]
-    # Pods of changed jobs are sent from all namespaces.
+    # Webhooks for Pods receive Pods of changed jobs from all namespaces, so their selectors are ignored.
     selectors = [hook.get("namespaceSelector") for hook, resources in hooks if resources != {"/v1/pods"}]
     excluded = [
         name_of(namespace)
@@ -186,7 +186,7 @@ def placement(lease: Object | None, now: datetime, *, is_used: bool, has_kueue: 
 
 
 def queues(*, is_used: bool, has_kueue: bool) -> Iterator[Line]:
-    """Yields a problem if only one of two facts holds: the rule table uses Kueue, and Kueue is installed."""
+    """Yields a problem if the rule table uses Kueue but Kueue is not installed, or the reverse."""
     if is_used != has_kueue:
         yield line(FAIL, "queues-without-kueue") if is_used else line(WARN, "kueue-unused")
 
@@ -212,15 +212,15 @@ def guard(
         yield line(FAIL, "placement-account")
     guard_policies = {name for name in actions if name.startswith(f"{NAME}-guard-")}
     broken = sorted({*(POLICIES - guard_policies), *(name for name in guard_policies if not actions[name])})
-    weak = sorted(name for name in guard_policies if actions[name] and "Deny" not in actions[name])
+    warning = sorted(name for name in guard_policies if actions[name] and "Deny" not in actions[name])
     if not guard_policies:
         yield line(WARN, "no-guard")
         return
     if broken:
         yield line(FAIL, "guard-incomplete", names=join_names(broken))
     else:
-        yield line(WARN if weak else PASS, "guard", names=join_names(weak), count=len(guard_policies))
-    if older := sorted(guard_policies - POLICIES - {KINDS_POLICY}):
-        yield line(FAIL, "guard-outdated", names=join_names(older), policies=" ".join(older))
+        yield line(WARN if warning else PASS, "guard", names=join_names(warning), count=len(guard_policies))
+    if outdated := sorted(guard_policies - POLICIES - {KINDS_POLICY}):
+        yield line(FAIL, "guard-outdated", names=join_names(outdated), policies=" ".join(outdated))
     for account in sorted(account for account, is_bound in accounts.items() if not is_bound):
         yield line(FAIL, "account-refused", account=account)

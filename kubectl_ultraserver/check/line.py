@@ -10,7 +10,7 @@ from kubectl_ultraserver.objects import at, maps_at, name_of, number_at, text_at
 
 
 class Status(StrEnum):
-    """The result of a check in a word."""
+    """Whether a check passed."""
 
     PASS = "pass"  # noqa: S105 - no password
     WARN = "warn"

@@ -138,12 +138,14 @@ RESULTS: Final[Mapping[str, Result]] = {
         passed="{kind}: the caBundle is valid",
     ),
     "kinds-sent": Result(
-        "sent: {sent}; not sent: {others}", "set the value kinds, to place such jobs", "kinds.md"
+        "kinds sent to the webhook: {sent}; not sent: {others}",
+        "set the value kinds, to place such jobs",
+        "kinds.md",
     ),
     "namespaces-left-out": Result(
         "namespaces left out: {names}",
         f"kubectl label namespace NAME {INJECT}=enabled",
-        "mixed-fleets.md#only-those-that-ask",
+        "mixed-fleets.md#only-jobs-that-opt-in",
     ),
     "job-changed": Result("an MPIJob in namespace {namespace} is changed in a dry run"),
     "job-unchanged": Result(

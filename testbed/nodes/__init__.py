@@ -1,1 +1,1 @@
-"""Real nodes under the control plane: kubelet, containerd, kube-proxy, CoreDNS, all in namespaces."""
+"""Adds real nodes to a control plane. Kubelet, containerd, kube-proxy and CoreDNS run in namespaces."""

@@ -1,4 +1,4 @@
-"""Runs a control plane with real nodes for a person: ``python -m testbed.nodes`` stays until Ctrl-C."""
+"""Runs a control plane with real nodes until Ctrl-C: ``python -m testbed.nodes``."""
 
 import argparse
 import shlex
@@ -44,13 +44,13 @@ def _serve(folder: Path, count: int, driver_nodes: int) -> None:
         say(f"{count} real nodes of one UltraServer, with 16 devices each{with_driver}")
         say(f"\n  export KUBECONFIG={shlex.quote(str(plane.kubeconfig))}")
         say(f"  alias kubectl={shlex.quote(str(plane.kubectl.binary))}")
-        say("\nThe product is not installed: docs/install.md has the steps, or, in the repository:\n")
+        say("\nThe product is not installed. Follow docs/install.md, or run in the repository:\n")
         say(f"  kubectl apply -f {chart.INSTALL.relative_to(chart.REPOSITORY)}")
         job = story.JOB.relative_to(story.REPOSITORY)
         note = "" if count == NODES_PER_ULTRASERVER else "  # waits: this job needs four nodes"
         say(f"  kubectl apply -f {job}{note}\n")
         if driver_nodes:
-            say(f"jobs can claim {driver_nodes} nodes, see docs/claims.md; the templates are installed with")
+            say(f"jobs can claim {driver_nodes} nodes, see docs/claims.md; install the claim templates with")
             say("  kubectl apply -f manifests/chart/claims.yaml\n")
         say(f"logs are in {plane.programs.logs}; Ctrl-C stops everything")
         wait_for_ctrl_c()

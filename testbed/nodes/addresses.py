@@ -1,23 +1,23 @@
-"""The addresses in the network of a plane. The network is the same in every plane, and isolated."""
+"""Defines the addresses of a plane. Each plane has an isolated network with the same addresses."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 PLANE = "10.98.0.1"
-"""The address of API server and CoreDNS, and the gateway from a node to the Pods of other nodes."""
+"""The address of the API server and CoreDNS. It is also the nodes' gateway to Pods on other nodes."""
 SERVICES = "10.96.0.0/16"
 KUBERNETES = "10.96.0.1"
-"""The address of the Service ``kubernetes``, by which Pods reach the API server."""
+"""The address of the Service ``kubernetes``, which Pods use to reach the API server."""
 PODS = "10.97.0.0/16"
 
 
 @dataclass(frozen=True)
-class Place:
-    """A node's name and addresses.
+class Host:
+    """A node's name, addresses and labels.
 
     Attributes:
-        name: The name of the node and its host.
-        number: The node's number, from 1, which decides its addresses.
+        name: The name of the node, which is also its host name.
+        number: The node's number, from 1. Its addresses contain the number.
         labels: The labels that the kubelet sets.
     """
 
@@ -32,10 +32,10 @@ class Place:
 
     @property
     def gateway(self) -> str:
-        """The node's gateway, which is the plane."""
+        """The node's gateway, which is the address of the plane."""
         return PLANE
 
     @property
-    def pods(self) -> str:
-        """The network of the node's Pods."""
+    def pod_subnet(self) -> str:
+        """The subnet of the node's Pods."""
         return f"10.97.{self.number}.0/24"

@@ -1,4 +1,4 @@
-"""Calls the API server where answers are text or have warnings: logs, metrics, creates by dry run."""
+"""Sends API requests whose answers are text or have warnings: logs, metrics, creates by dry run."""
 
 import contextlib
 import functools
@@ -11,14 +11,14 @@ from typing import Any
 
 import urllib3
 
-SECONDS = 30.0
+TIMEOUT_SECONDS = 30.0
 
 
 class Caller:
-    """Calls with the rights of a kubeconfig, as ``testbed.plane.credentials`` writes it.
+    """Sends requests with the rights of a kubeconfig.
 
     Args:
-        kubeconfig: The kubeconfig of the user.
+        kubeconfig: A kubeconfig that ``testbed.plane.credentials`` has written.
     """
 
     def __init__(self, kubeconfig: Path) -> None:
@@ -29,12 +29,12 @@ class Caller:
             maxsize=8,
             ca_certs=cluster["certificate-authority"],
             headers={"Authorization": f"Bearer {user['token']}"},
-            timeout=SECONDS,
+            timeout=TIMEOUT_SECONDS,
             retries=False,
         )
 
     def text(self, path: str) -> str:
-        """Returns the answer to a GET; an empty text if the answer is an error or does not come."""
+        """Returns the answer to a GET; an empty text if the answer is an error, or there is no answer."""
         with contextlib.suppress(urllib3.exceptions.HTTPError):
             answer = self._pool.request("GET", f"{self._server}{path}")
             return answer.data.decode(errors="replace") if answer.status == HTTPStatus.OK else ""
@@ -42,7 +42,7 @@ class Caller:
 
     def lines(self, path: str, seconds: float) -> Iterator[str]:
         """Yields the lines of an answer as they arrive. Ends after this many seconds without data."""
-        timeout = urllib3.Timeout(connect=SECONDS, read=seconds)
+        timeout = urllib3.Timeout(connect=TIMEOUT_SECONDS, read=seconds)
         answer = self._pool.request("GET", f"{self._server}{path}", preload_content=False, timeout=timeout)
         incomplete = b""
         with contextlib.closing(answer), contextlib.suppress(urllib3.exceptions.HTTPError):
@@ -54,7 +54,7 @@ class Caller:
         """Posts an object.
 
         Returns:
-            The answer, and the message of a refusal or the warnings.
+            The stored object and the warnings. If the request fails, an empty object and the error.
         """
         try:
             response = self._pool.request("POST", f"{self._server}{path}", json=document)
@@ -70,5 +70,5 @@ class Caller:
 
 @functools.cache
 def caller(kubeconfig: Path) -> Caller:
-    """Returns the caller of a kubeconfig, always the same one, so that connections are reused."""
+    """Returns the caller of a kubeconfig. It is cached, so that connections are reused."""
     return Caller(kubeconfig)

@@ -1,10 +1,10 @@
-"""Returns configuration files of containerd, kubelet, kube-proxy and CoreDNS. YAML is written as JSON."""
+"""Returns configuration files of containerd, kubelet, kube-proxy and CoreDNS, as JSON instead of YAML."""
 
 import json
 import shutil
 from pathlib import Path
 
-from testbed.nodes.addresses import Place
+from testbed.nodes.addresses import Host
 from testbed.nodes.namespaces import CNI, PATH
 
 PAUSE = "localhost/pause:1"
@@ -23,7 +23,7 @@ state = '/run/containerd'
     sandbox = '{pause}'
 [plugins.'io.containerd.cri.v1.runtime']
   disable_apparmor = true
-  # Without CAP_SYS_RESOURCE it cannot be lowered, and runc only says "can't get final child's PID from pipe".
+  # Without CAP_SYS_RESOURCE, runc cannot lower oom_score_adj: "can't get final child's PID from pipe".
   restrict_oom_score_adj = true
   enable_unprivileged_ports = true
   [plugins.'io.containerd.cri.v1.runtime'.cni]
@@ -38,17 +38,17 @@ state = '/run/containerd'
 
 
 def containerd(networks: Path) -> str:
-    """Returns the configuration of containerd; a folder has the networks of the Pods."""
+    """Returns the configuration of containerd. ``networks`` is the folder of the CNI configuration."""
     runc = shutil.which("runc", path=PATH)
     return CONTAINERD.format(socket=SOCKET, pause=PAUSE, cni=CNI, networks=networks, runc=runc)
 
 
-def pod_network(place: Place, data: Path) -> str:
-    """Returns the configuration of a bridge on which every Pod of a node gets an address."""
+def pod_network(host: Host, data: Path) -> str:
+    """Returns the CNI configuration of a node's Pods: a bridge, with the used addresses in ``data``."""
     addresses = {
         "type": "host-local",
         "dataDir": str(data),
-        "ranges": [[{"subnet": place.pods}]],
+        "ranges": [[{"subnet": host.pod_subnet}]],
         "routes": [{"dst": "0.0.0.0/0"}],
     }
     bridge = {
@@ -74,11 +74,11 @@ KUBELET = {
     "failSwapOn": False,
     "oomScoreAdj": 0,
     "makeIPTablesUtilChains": False,
-    # A removed image could not be pulled again.
+    # The kubelet must not remove images, because they cannot be pulled again.
     "imageMinimumGCAge": "24h",
     "imageGCHighThresholdPercent": 100,
     "evictionHard": {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
-    # The kubelet renews its Lease every 2.5 s, not every 10 s. Without it, the node is not ready after 20 s.
+    # The kubelet renews its Lease every 2.5 s, not every 10 s. After 20 s without a renewal, it is not ready.
     "nodeLeaseDurationSeconds": 10,
     # A changed Secret or ConfigMap reaches its volume after two seconds, not after a minute.
     "syncFrequency": "1s",
@@ -87,20 +87,20 @@ KUBELET = {
 """The settings that all kubelets share."""
 
 
-def kubelet(place: Place, cgroup: str, credentials: Path, resolv: Path) -> str:
+def kubelet(host: Host, cgroup: str, credentials: Path, resolv: Path) -> str:
     """Returns the configuration of a kubelet.
 
     Args:
-        place: The node's name and addresses.
-        cgroup: The control group of its Pods.
+        host: The node's name and addresses.
+        cgroup: The control group of the node's Pods.
         credentials: The folder with ``ca.crt`` and ``kubelet-<node>.{crt,key}``.
-        resolv: An empty file, because no name server outside can be reached.
+        resolv: An empty file, because the node can reach no other name server.
     """
-    files = str(credentials / f"kubelet-{place.name}")
+    files = str(credentials / f"kubelet-{host.name}")
     node_settings = {
         "cgroupRoot": cgroup,
-        "address": place.address,
-        "healthzBindAddress": place.address,
+        "address": host.address,
+        "healthzBindAddress": host.address,
         "authentication": {
             "anonymous": {"enabled": False},
             "webhook": {"enabled": True},
@@ -108,7 +108,7 @@ def kubelet(place: Place, cgroup: str, credentials: Path, resolv: Path) -> str:
         },
         "tlsCertFile": f"{files}.crt",
         "tlsPrivateKeyFile": f"{files}.key",
-        "clusterDNS": [place.gateway],
+        "clusterDNS": [host.gateway],
         "resolvConf": str(resolv),
     }
     return json.dumps(KUBELET | node_settings)

@@ -1,4 +1,4 @@
-"""``make demo``: installs the product on four real nodes, and runs a plain job there to its end."""
+"""Installs the product on four real nodes, and runs a plain job there until it ends: ``make demo``."""
 
 import sys
 import time
@@ -14,7 +14,7 @@ from testbed.plane.process import ClusterError, end_on_signals
 
 
 def main() -> int:
-    """Runs the demo once, and removes everything at the end."""
+    """Runs the demo, removes everything that it started, and returns the exit status."""
     end_on_signals()
     start = time.monotonic()
     try:
@@ -23,11 +23,12 @@ def main() -> int:
     except KeyboardInterrupt:
         say("stopped; nothing is left running")
         return 130
-    # A wait that ends without its event raises an AssertionError.
+    # A wait that times out raises an AssertionError.
     except (ClusterError, KubectlError, AssertionError) as error:
         sys.stderr.write(f"the demo failed: {error}\n")
         return 1
-    say(f"\nthat took {time.monotonic() - start:.0f} s; nothing is left running. make cluster NODES=4 stays.")
+    say(f"\nthe demo took {time.monotonic() - start:.0f} s, and nothing is left running")
+    say("make cluster NODES=4 starts a cluster that runs until Ctrl-C")
     if not succeeded:
         sys.stderr.write("the demo failed: the job did not succeed; the launcher's logs are above\n")
     return 0 if succeeded else 1
@@ -46,13 +47,13 @@ def _run_demo(folder: Path) -> bool:
         _run_and_show(
             namespace, "get", "pods", "-o", "custom-columns=NAME:.metadata.name,NODE:.spec.nodeName"
         )
-        for container in story.containers(launcher):
+        for container in story.container_names(launcher):
             _run_and_show(namespace, "logs", launcher["metadata"]["name"], "-c", container)
         return bool(launcher["status"]["phase"] == "Succeeded")
 
 
 def _watch_job(kubectl: Kubectl) -> Object:
-    """Prints the Pods' states until the job has ended; returns the last Pod of the launcher."""
+    """Prints the states of the Pods until the job has ended; returns the newest launcher Pod."""
     states: dict[str, str] = {}
 
     def ended(job: Object) -> bool:

@@ -1,7 +1,8 @@
 """Forwards ports of this machine's loopback to the same ports of a plane's loopback.
 
-The script ``forward.py PID PORT...`` listens here, and then enters the network of process PID. A socket stays
-in the network in which it was created. So connections are accepted here, and forwarded to the other network.
+The script ``forward.py PID PORT...`` first listens on this machine, and then enters the network namespace of
+process PID. A socket stays in the namespace in which it was created. So the script accepts connections from
+this machine, and forwards them into the namespace.
 """
 
 import asyncio
@@ -25,7 +26,7 @@ async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 
 
 async def serve(listeners: list[socket.socket]) -> None:
-    """Accepts connections on every listener, forever."""
+    """Accepts connections on every listener until the process is killed."""
     for listener in listeners:
         port = listener.getsockname()[1]
 
@@ -44,7 +45,7 @@ async def serve(listeners: list[socket.socket]) -> None:
 
 
 def main() -> None:
-    """Listens, enters the other network, and forwards connections."""
+    """Listens, enters the other network namespace, and forwards connections."""
     if sys.argv[1] == INSIDE:
         asyncio.run(serve([socket.socket(fileno=int(number)) for number in sys.argv[2:]]))
         return

@@ -1,12 +1,12 @@
-"""Holds the namespaces of a plane with real nodes, and removes them at its end.
+"""Holds the namespaces of a plane with real nodes, and removes them when the plane ends.
 
 ``namespaces`` runs this script as ``keeper.py FOLDER CGROUP``. Standard input is a pipe from the starter.
 When the starter ends, even by SIGKILL, the pipe closes. Then the keeper kills the first process of the PID
-namespace, which is ``keeper.py init``. All processes, mounts and interfaces of all nodes end with it.
+namespace, which is ``keeper.py init``. So the kernel ends all processes, mounts and interfaces of all nodes.
 Finally the keeper removes the control groups and the folder on disk.
 
-A keeper that is killed removes nothing. So it holds a lock on the control group and the folder, and the next
-plane removes control groups and folders without a lock: ``collect``.
+A killed keeper removes nothing. So each keeper locks its control group and its folder. At the start of the
+next plane, ``remove_leftovers`` removes the control groups and folders that no process has locked.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ CGROUPS = Path("/sys/fs/cgroup")
 PREFIX = "real-nodes-"
 """The prefix of the names of control groups."""
 LOCK_HIERARCHY = "memory"
-"""The hierarchy with a keeper's lock: the control group is created there first and removed there last."""
+"""The hierarchy with the lock of a keeper. The control group is created there first, and removed last."""
 IN_USE = {errno.EBUSY, errno.ENOTEMPTY, errno.ENOENT}
 PATIENCE = 60.0
 UNSHARE_OPTIONS = ["--net", "--mount", "--pid", "--uts", "--ipc", "--mount-proc", "--propagation=private"]
@@ -71,7 +71,7 @@ def create_locked(folder: Path, mode: int) -> int:
     while True:
         with contextlib.suppress(FileExistsError):
             folder.mkdir(mode)
-        # Another process may have removed it before it was locked.
+        # Another process may have removed the folder before this process locked it.
         if (descriptor := lock(folder, fcntl.LOCK_EX)) is not None:
             return descriptor
 
@@ -107,7 +107,7 @@ def remove_folder(folder: Path) -> None:
 
 
 def _remove(folder: Path, remove: Callable[[Path], None]) -> None:
-    """Removes a folder; tries again while ending processes still use it."""
+    """Removes a folder, and retries while processes that are ending still use it."""
     deadline = time.monotonic() + PATIENCE
     while folder.exists():
         try:
@@ -115,12 +115,12 @@ def _remove(folder: Path, remove: Callable[[Path], None]) -> None:
         except OSError as error:
             if error.errno not in IN_USE or time.monotonic() > deadline:
                 raise
-            time.sleep(0.1)  # noqa: TID251 - processes end without an event, and this runs without testbed
+            time.sleep(0.1)  # noqa: TID251 - there is no event, and this script cannot import testbed
 
 
 def main() -> None:
     """Creates the namespaces, prints the id of the first process, and cleans up when standard input ends."""
-    # Ctrl-C in a terminal is for the starter, which may stop its programs itself.
+    # Ctrl-C in a terminal reaches this process too, but the starter decides when its programs stop.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     folder, cgroup = Path(sys.argv[1]), sys.argv[2]
     try:

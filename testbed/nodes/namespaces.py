@@ -1,4 +1,4 @@
-"""Namespaces for a plane and its nodes, which always end with the process that created them."""
+"""Creates the Linux namespaces of a plane, which are removed when the process that created them ends."""
 
 import contextlib
 import os
@@ -26,22 +26,22 @@ FOLDERS = CACHE / "real-nodes"
 def why_unusable() -> str:
     """Returns why this machine cannot have real nodes; empty if it can."""
     if build.OTHER:
-        return f"KUBERNETES={build.OTHER} is for a control plane alone"
+        return f"KUBERNETES={build.OTHER} builds only a control plane, without nodes"
     if os.geteuid():
         return "namespaces, mounts and control groups need root"
     missing = [name for name in PROGRAMS if shutil.which(name, path=PATH) is None]
     if not (CNI / "bridge").is_file():
         missing.append(f"{CNI}/bridge (containernetworking-plugins)")
     if missing:
-        return f"{', '.join(missing)} missing; .ci/run installs them"
+        return f"{', '.join(missing)} missing; .ci/run installs the packages"
     if not (CGROUPS / "memory" / "cgroup.procs").is_file():
-        return f"{CGROUPS} has no version 1 hierarchies, and version 2 was never tried"
+        return f"{CGROUPS} has no hierarchies of version 1, and version 2 is not supported"
     return ""
 
 
 @contextlib.contextmanager
 def scratch() -> Iterator[Path]:
-    """Yields a new folder. If this process is killed, the start of the next plane removes the folder."""
+    """Yields a temporary folder. If this process is killed, the start of the next plane removes it."""
     FOLDERS.mkdir(parents=True, exist_ok=True)
     folder = FOLDERS.resolve() / secrets.token_hex(4)
     lock = keeper.create_locked(folder, 0o700)
@@ -57,7 +57,7 @@ class Namespaces:
 
     Attributes:
         cgroup: The name of the plane's control group, in every hierarchy.
-        folder: A folder, removed at the end; containers can be unpacked on its disk.
+        folder: The folder of the nodes' data, on a disk. It is removed at the end.
     """
 
     def __init__(self) -> None:
@@ -65,8 +65,8 @@ class Namespaces:
         self.cgroup = f"{keeper.PREFIX}{name}"
         self.folder = FOLDERS.resolve() / name
         self._keeper: subprocess.Popen[str] | None = None
-        self.first = 0
-        """The process id of the first process in the namespaces, as seen from outside."""
+        self.first_process = 0
+        """The id of the first process in the namespaces, in the PID namespace of this process."""
 
     def __enter__(self) -> Self:
         if reason := why_unusable():
@@ -87,7 +87,7 @@ class Namespaces:
         if not line:
             self.__exit__()
             raise ClusterError("no real nodes here: the namespaces could not be created, see above")
-        self.first = int(line)
+        self.first_process = int(line)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -107,12 +107,12 @@ class Namespaces:
         return self._keeper.pid if self._keeper else 0
 
     def enter(self, process: int | None = None) -> list[str]:
-        """Returns the prefix of a command that runs in these namespaces, or in those of a process."""
-        target = self.first if process is None else process
+        """Returns the prefix of a command that runs in these namespaces or in the namespaces of a process."""
+        target = self.first_process if process is None else process
         return ["nsenter", f"--target={target}", "--net", "--mount", "--pid", "--uts", "--ipc", "--"]
 
     def run(self, command: Sequence[str], process: int | None = None) -> str:
-        """Runs a command inside and returns what it prints.
+        """Runs a command in the namespaces, and returns its standard output.
 
         Raises:
             ClusterError: The exit status is not zero.

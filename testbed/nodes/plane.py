@@ -1,4 +1,4 @@
-"""A control plane with real nodes in namespaces. Its ports are forwarded to this machine's loopback."""
+"""Runs a control plane and real nodes in namespaces. Ports of this machine's loopback forward to it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cryptography.x509.oid import NameOID
 from testbed.images import images
 from testbed.kits import nodes as build
 from testbed.nodes import addresses, configs
-from testbed.nodes.addresses import Place
+from testbed.nodes.addresses import Host
 from testbed.nodes.namespaces import PATH, Namespaces
 from testbed.nodes.node import Node
 from testbed.plane import credentials
@@ -28,7 +28,7 @@ FORWARD = Path(__file__).with_name("forward.py")
 # Flags of the control plane that differ for real nodes; a flag with None is left out.
 FLAG_CHANGES: dict[str, dict[str, object]] = {
     "kube-apiserver": {
-        "bind-address": "0.0.0.0",  # noqa: S104 - all addresses of a network that nothing leads into
+        "bind-address": "0.0.0.0",  # noqa: S104 - all addresses of an isolated network
         "advertise-address": addresses.PLANE,
         "endpoint-reconciler-type": "lease",
         "service-cluster-ip-range": addresses.SERVICES,
@@ -38,7 +38,7 @@ FLAG_CHANGES: dict[str, dict[str, object]] = {
         "kubelet-preferred-address-types": "InternalIP",
         "allow-privileged": "true",
     },
-    # The time without a renewal after which a node is not ready; the default is 50 s.
+    # A node whose Lease is not renewed for this time is not ready. The default is 50 s.
     "kube-controller-manager": {"controllers": "*", "node-monitor-grace-period": "20s"},
 }
 
@@ -49,7 +49,7 @@ class RealPlane(ControlPlane):
     Args:
         folder: The folder for data, credentials, kubeconfig and logs.
         nodes: Nodes of ``testbed.plane.nodes``, whose names and labels are used.
-        archives: The images that every node has. No image can be pulled.
+        archives: The archives of the images that every node has, because no image can be pulled.
         say: Called with a line for every program and node that is ready.
 
     Attributes:
@@ -65,8 +65,8 @@ class RealPlane(ControlPlane):
         archives: Sequence[Path],
         say: Callable[[str], None] | None = None,
     ) -> None:
-        self.places = [
-            Place(node["metadata"]["name"], number, node["metadata"]["labels"])
+        self.hosts = [
+            Host(node["metadata"]["name"], number, node["metadata"]["labels"])
             for number, node in enumerate(nodes, start=1)
         ]
         self.node_tools = build.directory()
@@ -97,17 +97,17 @@ class RealPlane(ControlPlane):
         users = credentials.USERS | {
             "kube-proxy": ("system:kube-proxy", ""),
             "coredns": ("coredns", ""),
-            **{place.name: (f"system:node:{place.name}", "system:nodes") for place in self.places},
+            **{host.name: (f"system:node:{host.name}", "system:nodes") for host in self.hosts},
         }
         names = [*credentials.LOOPBACK, addresses.PLANE, addresses.KUBERNETES]
         names += ["kubernetes", "kubernetes.default", "kubernetes.default.svc"]
         issued = credentials.issue(folder, users, names)
-        # The API server's certificate as a client, by which kubelets know it.
+        # The client certificate that the API server presents to kubelets.
         admin_name = [("ORGANIZATION_NAME", "system:masters"), ("COMMON_NAME", "api-server")]
         issued.sign("api-server-client", _subject(*admin_name), credentials.CLIENT)
-        for place in self.places:
-            name = _subject(("COMMON_NAME", place.name))
-            issued.sign(f"kubelet-{place.name}", name, credentials.SERVER, [place.address, place.name])
+        for host in self.hosts:
+            name = _subject(("COMMON_NAME", host.name))
+            issued.sign(f"kubelet-{host.name}", name, credentials.SERVER, [host.address, host.name])
         return issued
 
     def _prepare(self) -> None:
@@ -118,14 +118,14 @@ class RealPlane(ControlPlane):
             "ip link add nodes type bridge",
             f"ip address add {addresses.PLANE}/24 dev nodes",
             "ip link set nodes up",
-            # kube-proxy looks for a default route; this one leads nowhere.
+            # kube-proxy needs a default route. No packet leaves the network by this route.
             "ip route add default dev nodes",
         ):
             self.namespaces.run(command.split())
         self.namespaces.run(["sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward"])
         ports = [self.server.rpartition(":")[2], *map(str, self._ports.values())]
         self.programs.start(
-            "forward", [sys.executable, "-S", str(FORWARD), str(self.namespaces.first), *ports]
+            "forward", [sys.executable, "-S", str(FORWARD), str(self.namespaces.first_process), *ports]
         )
 
     def _command(self, name: str, flags: dict[str, object], dashes: str) -> list[str]:
@@ -137,7 +137,7 @@ class RealPlane(ControlPlane):
                 "kubelet-client-certificate": folder / "api-server-client.crt",
                 "kubelet-client-key": folder / "api-server-client.key",
             }
-        # The flags of a subclass come last.
+        # The flags of a subclass replace the other flags.
         merged = flags | FLAG_CHANGES.get(name, {}) | dict(self.flags.get(name, {}))
         final_flags = {flag: value for flag, value in merged.items() if value is not None}
         return [*self.namespaces.enter(), *super()._command(name, final_flags, dashes)]
@@ -154,20 +154,20 @@ class RealPlane(ControlPlane):
         proxy = self._proxy
         proxy.write_text(configs.proxy(self._kubeconfig("kube-proxy"), addresses.PODS), encoding="utf-8")
         store = images.store(self._archives, self.node_tools)
-        for place in self.places:
-            self._kubeconfig(place.name)
-            node = Node(place, self.namespaces, self.programs, self.node_tools, self._credentials.folder)
+        for host in self.hosts:
+            self._kubeconfig(host.name)
+            node = Node(host, self.namespaces, self.programs, self.node_tools, self._credentials.folder)
             images.fill(node.folder / "containerd", store)
             node.join()
             node.start_runtime()
-            self.nodes[place.name] = node
+            self.nodes[host.name] = node
         for node in self.nodes.values():
             node.wait_runtime()
             node.start_kubelet()
             node.start_proxy(proxy)
         # The API server calls webhooks by the addresses of Services.
         self._start_here(
-            "kube-proxy", ["kube-proxy", f"--config={proxy}", f"--hostname-override={self.places[0].name}"]
+            "kube-proxy", ["kube-proxy", f"--config={proxy}", f"--hostname-override={self.hosts[0].name}"]
         )
         for name, node in self.nodes.items():
             node.wait_kubelet(functools.partial(self._is_ready, name))
@@ -177,7 +177,7 @@ class RealPlane(ControlPlane):
         """Starts a node that has died, and waits until it is ready.
 
         Raises:
-            NotYetError: It is not ready after a minute and a half.
+            NotYetError: The node is not ready in time.
         """
         self.nodes[name].revive(self._proxy)
         self.kubectl.wait_for(_ready, "node", name, timeout=PATIENCE)

@@ -1,4 +1,4 @@
-"""Offers devices to a kubelet in tests, with a device plugin that can have faults, or with a DRA driver."""
+"""Offers devices to a kubelet, with a device plugin whose faults tests choose, or with a DRA driver."""
 
 from testbed.nodes.node import Node
 from testbed.plane import nodes
@@ -8,11 +8,11 @@ from testbed.topology import trn2u, write
 RESOURCE = "aws.amazon.com/neuron"
 DEVICES = 16
 SYSFS = [trn2u(server, node) for server in ("9000000000000000", "8000000000000000") for node in (2, 3, 1, 0)]
-"""The files of the nodes' drivers, for two UltraServers. The nodes are not in the order of the topology."""
+"""The driver's files on the nodes of two UltraServers. The nodes are not in topology order."""
 
 
 def node_objects(plugin_nodes: int = 4, driver_nodes: int = 0) -> list[Object]:
-    """Returns nodes as objects, with the labels that a real plugin derives from the drivers' files.
+    """Returns Node objects, with the labels that a real device plugin derives from the driver's files.
 
     Args:
         plugin_nodes: The number of nodes of one UltraServer, with the device plugin.
@@ -31,16 +31,16 @@ class NeuronPlugin:
 
     Args:
         node: The node on which the plugin runs.
-        sysfs: The files of ``neuron_device``, see ``testbed.topology``.
+        sysfs: The files of ``neuron_device`` without a fault, see ``testbed.topology``.
 
     Attributes:
-        sysfs: The present contents of these files.
+        sysfs: The files as they are now.
     """
 
     def __init__(self, node: Node, sysfs: dict[str, str]) -> None:
         self._folder = node.folder / "neuron"
         self._class = self._folder / "class" / "neuron_device"
-        # Containers with devices see this folder in place of /sys/class, where MPICH looks for the network.
+        # Containers with devices see this folder as /sys/class, and MPICH looks there for network interfaces.
         network = self._class.with_name("net")
         network.mkdir(parents=True)
         (network / "eth0").symlink_to("../../devices/virtual/net/eth0")
@@ -51,26 +51,26 @@ class NeuronPlugin:
         self.start()
 
     def start(self) -> None:
-        """Starts the plugin, also again after `stop`."""
+        """Starts the plugin, for the first time or after `stop`."""
         self._node.start_program("neuron", ["neuron", str(self._folder)])
 
     def stop(self) -> None:
-        """Stops the plugin, so that the kubelet has no devices."""
+        """Stops the plugin, so that the kubelet has no healthy devices."""
         self._node.kill("neuron")
 
     def set_files(self, **files: str) -> None:
-        """Changes files of ``neuron_device``. Containers see the change at once."""
+        """Changes files of ``neuron_device``. Running containers see the change immediately."""
         write(self._class, files)
         self.sysfs |= files
 
     def set_device_count(self, devices: int) -> None:
-        """Changes the number of the node's devices. The kubelet gets the new number within a moment."""
+        """Changes the number of the node's devices. The kubelet gets the new number a moment later."""
         new_file = self._folder / "devices.new"
         new_file.write_text(str(devices), encoding="ascii")
         new_file.replace(self._folder / "devices")
 
     def remove_faults(self) -> None:
-        """Removes every fault."""
+        """Restores the files and the number of devices of a node without a fault."""
         self.sysfs = {}
         self.set_files(**self._healthy)
         for file in self._class.iterdir():
@@ -88,8 +88,8 @@ class NeuronDriver:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        node.start_program("neuron-dra", ["neuron-dra", node.place.name, str(node.kubeconfig)])
+        node.start_program("neuron-dra", ["neuron-dra", node.host.name, str(node.kubeconfig)])
 
     def stop(self) -> None:
-        """Stops the driver. No Pod may have a claim then, because only the driver can unprepare a claim."""
+        """Stops the driver. No Pod may have a claim, because only a running driver can unprepare a claim."""
         self._node.kill("neuron-dra")

@@ -1,4 +1,4 @@
-"""Steps of tests on real nodes: the installation with kubectl, and the README's job until its end."""
+"""Steps that tests on real nodes share: installing the product, running a job, and waiting for results."""
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,7 +17,6 @@ from testbed.waiting import PATIENCE, until
 REPOSITORY = Path(__file__).resolve().parents[2]
 JOB = REPOSITORY / "examples" / "four-node.yaml"
 NAMESPACE = "ultraserver-webhook"
-ADDED = "ultraserver-webhook.io/added"
 SECONDS = 240.0
 """The maximum seconds until a job ends or a Deployment is available, on a busy machine."""
 
@@ -30,11 +29,11 @@ def plane(
     say: Callable[[str], None] | None = None,
     driver_nodes: int = 0,
 ) -> Iterator[tuple[RealPlane, dict[str, NeuronPlugin]]]:
-    """Yields a plane with nodes of an UltraServer, and the device plugin of each node by the node's name.
+    """Yields a plane with the nodes of an UltraServer, and each node's device plugin by the node's name.
 
     Args:
         folder: The folder for data, credentials, kubeconfig and logs.
-        archives: The images that every node has, except pause and busybox.
+        archives: The archives of the images that every node has, in addition to pause and busybox.
         count: The number of nodes.
         say: Called with a line for every program and node that is ready.
         driver_nodes: The number of nodes of another UltraServer, with the DRA driver in place of the plugin.
@@ -51,11 +50,11 @@ def plane(
 
 
 def install(kubectl: Kubectl) -> Kubectl:
-    """Installs the product as docs/install.md says, waits until it serves, and returns kubectl for it.
+    """Installs the product as in docs/install.md, waits until it serves, and returns kubectl for it.
 
     Raises:
         KubectlError: An object is refused.
-        NotYetError: A Deployment is not available in time, or jobs are not placed.
+        NotYetError: A Deployment is not available in time, or jobs are not mutated.
     """
     kubectl.run("apply", "-f", str(chart.INSTALL))
     return wait_until_served(kubectl)
@@ -65,21 +64,21 @@ def wait_until_served(kubectl: Kubectl) -> Kubectl:
     """Waits until the installation serves, and returns kubectl for its namespace.
 
     Raises:
-        NotYetError: A Deployment is not available in time, or jobs are not placed.
+        NotYetError: A Deployment is not available in time, or jobs are not mutated.
     """
     namespace = kubectl.in_namespace(NAMESPACE)
     webhook = "ultraserver-webhook"
     for name in (f"{webhook}-certs", webhook, "ultraserver-placement", f"{webhook}-preview"):
         wait_for_rollout(namespace, name)
-    until(lambda: webhook_mutates_jobs(kubectl.kubeconfig, "default"), "a job that the webhook places")
+    until(lambda: webhook_mutates_jobs(kubectl.kubeconfig, "default"), "a job that the webhook mutates")
     return namespace
 
 
 def wait_for_rollout(namespace: Kubectl, name: str) -> None:
-    """Waits until all Pods of a Deployment have its present template and are available.
+    """Waits until all Pods of a Deployment have its current template and are available.
 
     Raises:
-        NotYetError: The time is over.
+        NotYetError: The rollout does not end in time.
     """
 
     def complete(deployment: Object) -> bool:
@@ -110,32 +109,32 @@ def wait_for_all_devices(kubectl: Kubectl, names: Iterable[str]) -> None:
     """Waits until nodes have all their devices.
 
     Raises:
-        NotYetError: The time is over.
+        NotYetError: A node does not have all its devices in time.
     """
     for name in names:
         wait_for_devices(kubectl, name, RESOURCE, DEVICES)
 
 
 def wait_for_devices(kubectl: Kubectl, node: str, resource: str, count: int) -> None:
-    """Waits until a node has this many devices for Pods.
+    """Waits until this many devices of a node are allocatable.
 
     Raises:
-        NotYetError: The time is over.
+        NotYetError: The node does not have this number of devices in time.
     """
 
-    def holds(node: Object) -> bool:
+    def has_devices(node: Object) -> bool:
         return bool(node["status"]["allocatable"].get(resource) == str(count))
 
-    kubectl.wait_for(holds, "node", node, timeout=PATIENCE)
+    kubectl.wait_for(has_devices, "node", node, timeout=PATIENCE)
 
 
 def job_selector(name: str, role: str) -> str:
-    """Returns the selector of a job's Pods of a role, ``launcher`` or ``worker``."""
+    """Returns the label selector of the Pods of a job with a role, ``launcher`` or ``worker``."""
     return f"training.kubeflow.org/job-name={name},training.kubeflow.org/job-role={role}"
 
 
 def launchers(kubectl: Kubectl, name: str = "demo") -> list[Object]:
-    """Returns the Pods of a job's launcher, the newest first. A failed Pod stays next to its successor."""
+    """Returns the launcher Pods of a job, the newest first. Failed Pods stay when a new Pod starts."""
     return newest_first(kubectl.get_json("pods", "-l", job_selector(name, "launcher")))
 
 
@@ -151,28 +150,27 @@ def has_ended(job: Object) -> bool:
 
 
 def wait_for_end(kubectl: Kubectl, name: str = "demo") -> Object:
-    """Waits until a job has ended, and returns the last Pod of its launcher.
+    """Waits until a job has ended, and returns its newest launcher Pod.
 
     Raises:
-        NotYetError: The time is over.
+        NotYetError: The job does not end in time.
     """
     kubectl.wait_for(has_ended, "mpijob", name, timeout=SECONDS)
     return launchers(kubectl, name)[0]
 
 
 def wait_for_workers(namespace: Kubectl, name: str, count: int) -> list[Object]:
-    """Waits until the workers of a job run, each on its own node in the same UltraServer; returns them.
+    """Waits until all workers of a job run, each on its own node of one UltraServer, and returns them.
 
     Raises:
-        NotYetError: The time is over.
+        NotYetError: The workers do not run in time.
     """
 
     def all_run(pods: Object) -> bool:
         return [pod["status"]["phase"] for pod in pods["items"]] == ["Running"] * count
 
-    pods: list[Object] = namespace.wait_for(all_run, "pods", "-l", job_selector(name, "worker"), timeout=SECONDS)[
-        "items"
-    ]
+    selector = job_selector(name, "worker")
+    pods: list[Object] = namespace.wait_for(all_run, "pods", "-l", selector, timeout=SECONDS)["items"]
     labels = {
         item["metadata"]["name"]: item["metadata"]["labels"] for item in namespace.get_json("nodes")["items"]
     }
@@ -181,6 +179,6 @@ def wait_for_workers(namespace: Kubectl, name: str, count: int) -> list[Object]:
     return pods
 
 
-def containers(pod: Object) -> Iterable[str]:
+def container_names(pod: Object) -> Iterable[str]:
     """Returns the names of a Pod's containers, in the order in which they run."""
     return [container["name"] for kind in ("initContainers", "containers") for container in pod["spec"][kind]]

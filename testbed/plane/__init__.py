@@ -1,1 +1,1 @@
-"""A real control plane on loopback, without nodes that run anything."""
+"""Runs a real control plane on loopback, whose nodes exist only as objects."""

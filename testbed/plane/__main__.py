@@ -1,4 +1,4 @@
-"""Runs a control plane for a person: ``python -m testbed.plane`` stays until Ctrl-C."""
+"""Runs a control plane until Ctrl-C: ``python -m testbed.plane``."""
 
 import argparse
 import contextlib
@@ -27,7 +27,7 @@ def main() -> int:
     parser.add_argument(
         "--plain-nodes", type=int, default=2, help="the number of nodes without accelerators (default: 2)"
     )
-    parser.add_argument("--rules", type=Path, help="a rule table in place of the installation's")
+    parser.add_argument("--rules", type=Path, help="a rule table that replaces the table of the installation")
     parser.add_argument("--no-webhook", action="store_true", help="start only the control plane")
     options = parser.parse_args()
     end_on_signals()

@@ -1,6 +1,6 @@
-"""Calls the API server from this process, with kubectl's names for objects and watches instead of polls.
+"""Calls the API server from this process. It accepts the words of ``kubectl get``, and uses watches.
 
-A start of kubectl costs a tenth of a second of CPU; a call from this process costs a hundredth of that.
+Starting kubectl takes 0.1 s of CPU time. A call from this process takes a hundredth of this time.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from testbed.waiting import PATIENCE, seconds_left
 Object = dict[str, Any]
 
 RETRY_SECONDS = 0.2
-"""The seconds after which a server that does not answer, or does not serve a kind yet, is called again."""
+"""The seconds before the next attempt if the server does not answer, or does not serve a kind yet."""
 
 
 class UnknownKindError(ApiError):
-    """The API server does not serve a kind of this name, perhaps not yet."""
+    """The API server does not serve a kind with this name, or does not serve it yet."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Selection:
     Attributes:
         kinds: The kinds, by plural, singular or short names.
         name: The name of the object; None for all objects.
-        query: Selectors, as parameters of the query.
+        query: Selectors, as query parameters.
         all_namespaces: Whether to show objects of all namespaces.
         managed_fields: Whether to show managed fields.
     """
@@ -49,10 +49,10 @@ class Selection:
 
     @classmethod
     def of(cls, *words: str) -> Selection:
-        """Reads the words after ``kubectl get``.
+        """Returns the selection of the words after ``kubectl get``.
 
         Raises:
-            ValueError: An option is not supported here.
+            ValueError: An option is not supported.
         """
         arguments, query, flags, remaining = [], [], set(), list(words)
         while remaining:
@@ -77,7 +77,7 @@ class Selection:
 
 
 class _Api(KubernetesApi):
-    """An API server whose calls may take as long as those of kubectl."""
+    """Calls the API server with longer timeouts than the product's client."""
 
     def __init__(self, kubeconfig: Path, user: str, group: str) -> None:
         super().__init__(connect(kubeconfig)._client.configuration)  # noqa: SLF001 - the base class has it
@@ -93,7 +93,7 @@ class _Api(KubernetesApi):
         content_type: str = "application/json",
         timeout: float | tuple[float, float] = PATIENCE,
     ) -> Any:
-        # A wait ends in time even if no answer comes. The library accepts no timeout of zero.
+        # A wait must end in time even without an answer. The library does not accept a timeout of zero.
         max_seconds = max(seconds_left(PATIENCE), 0.1)
         connect_, read = timeout if isinstance(timeout, tuple) else (timeout, timeout)
         return super()._send(
@@ -102,11 +102,11 @@ class _Api(KubernetesApi):
 
 
 class Client:
-    """Reads, follows, creates and deletes the objects of one API server.
+    """Reads, watches, creates and deletes objects.
 
     Args:
         kubeconfig: The user's kubeconfig.
-        user: A user to impersonate; empty for none.
+        user: A user to impersonate; empty for no impersonation.
         group: A group to impersonate.
     """
 
@@ -116,11 +116,11 @@ class Client:
         self._resources: dict[str, dict[str, tuple[str, bool]]] = {}
 
     def create(self, document: Mapping[str, Any], namespace: str | None, **options: str) -> Object:
-        """Creates an object, and returns it as it is stored.
+        """Creates an object, and returns the stored object.
 
         Args:
             document: The object.
-            namespace: The namespace of an object whose metadata has none.
+            namespace: The namespace of the object if its metadata has no namespace.
             options: Parameters of the request, such as ``dryRun="All"``.
 
         Raises:
@@ -139,8 +139,8 @@ class Client:
 
         Args:
             selection: The objects.
-            namespace: Their namespace.
-            at_once: Whether Pods get no time to end, as there may be no kubelet that ends them.
+            namespace: The namespace of the objects.
+            at_once: Whether Pods get no grace period. Without a kubelet, they would never end.
 
         Raises:
             ApiError: The deletion is refused.
@@ -153,11 +153,11 @@ class Client:
     def send(
         self, verb: str, path: str, body: object, content_type: str = "application/json"
     ) -> tuple[int, Object]:
-        """Sends any request; returns the status and the answer."""
+        """Sends a request; returns the HTTP status and the answer."""
         return self._api.call(verb, path, body, content_type)
 
     def token(self, namespace: str, account: str) -> str:
-        """Returns a token of a service account, which is valid for some hours.
+        """Returns a token of a service account, which is valid for four hours.
 
         Raises:
             ApiError: The token is refused.
@@ -179,7 +179,7 @@ class Client:
         return data.decode(errors="replace")
 
     def get(self, selection: Selection, namespace: str | None) -> Object | None:
-        """Returns the selected object, or a List of the selected objects.
+        """Reads the selected object or objects.
 
         Returns:
             The object or List; None if a named object does not exist.
@@ -198,10 +198,10 @@ class Client:
     def states(
         self, selection: Selection, namespace: str | None, deadline: float
     ) -> Iterator[Object | ApiError]:
-        """Yields the results of ``get``, now and after each change, until a time of ``time.monotonic``.
+        """Yields the result of ``get`` now and after each change, until a time of ``time.monotonic``.
 
         Yields:
-            An object or a List; an error while the object does not exist, or the API server does not answer.
+            An object or a List; an error if the object does not exist, or the API server does not answer.
         """
         (kind,) = selection.kinds
         while time.monotonic() < deadline:
@@ -216,7 +216,7 @@ class Client:
     def _follow(
         self, kind: str, selection: Selection, namespace: str | None, deadline: float
     ) -> Iterator[Object | ApiError]:
-        # Even a single object is watched as a collection: only a collection can be watched from a version on.
+        # Only a collection can be watched from a resource version on, so a field selector selects an object.
         by_name = (("fieldSelector", f"metadata.name={selection.name}"),) if selection.name else ()
         listing = replace(selection, name=None, query=(*selection.query, *by_name))
         path = self._path(kind, listing, namespace)
@@ -261,7 +261,7 @@ class Client:
         """Returns the path of a kind's collection, and whether the kind is namespaced."""
         name = kind.lower()
         if name not in self._kinds:
-            # A name keeps its meaning when a test defines another kind of the same name.
+            # If a test defines another kind with a known name, the name still means the first kind.
             self._kinds = self._discover_kinds() | self._kinds
         if name not in self._kinds:
             raise UnknownKindError(f"the API server serves no {kind}")
@@ -283,10 +283,10 @@ class Client:
         return resources[kind]
 
     def _discover_kinds(self) -> dict[str, tuple[str, bool]]:
-        """Returns all names of all kinds. If two kinds have one name, the first is used."""
+        """Returns the path and scope of each kind, by all its names. The first kind with a name is used."""
         groups = (self._api.get("/apis") or {}).get("groups", [])
         kinds: dict[str, tuple[str, bool]] = {}
-        # The preferred version of a group comes first, so it is used.
+        # The preferred version of a group comes first, so that it is used.
         versions = [
             version["groupVersion"]
             for group in groups
@@ -305,7 +305,7 @@ class Client:
 
 @functools.cache
 def client(kubeconfig: Path, user: str = "", group: str = "") -> Client:
-    """Returns the client of a kubeconfig, always the same one, so that connections are reused."""
+    """Returns the client of a kubeconfig and user. It is cached, so that connections are reused."""
     return Client(kubeconfig, user, group)
 
 
@@ -325,5 +325,5 @@ def _as_shown(item: Object, selection: Selection) -> Object:
 
 
 def as_list(items: list[Object]) -> Object:
-    """Returns a List as kubectl shows it."""
+    """Returns the List that kubectl shows for these objects."""
     return {"apiVersion": "v1", "kind": "List", "items": items, "metadata": {"resourceVersion": ""}}

@@ -85,11 +85,11 @@ CONTROLLERS = (
 
 
 UNUSED = {f"{kind}jobs.kubeflow.org" for kind in ("tf", "xgboost", "paddle", "jax")}
-"""Definitions of training-operator that no test uses; each costs the API server seconds."""
+"""Kinds of training-operator that no test uses. The API server needs seconds to define a kind."""
 
 
 class Controllers:
-    """The named controllers, or all. `define` creates the objects that they need, and `start` starts them."""
+    """Runs the named controllers, or all. Call `define`, which creates their objects, and then `start`."""
 
     def __init__(self, plane: ControlPlane, *names: str) -> None:
         self._plane = plane
@@ -103,7 +103,7 @@ class Controllers:
         self._webhooks: dict[str, list[Object]] = {}
 
     def define(self) -> None:
-        """Creates the definitions, accounts and rights of the controllers.
+        """Creates the CustomResourceDefinitions, service accounts and roles of the controllers.
 
         Raises:
             ClusterError: A controller is not built.
@@ -115,7 +115,7 @@ class Controllers:
         objects: list[Object] = []
         for controller in self._chosen:
             port, _ = self._ports[controller.name]
-            parts = [part for part in self._namespaced(controller) if part["metadata"]["name"] not in UNUSED]
+            parts = [part for part in self._manifests(controller) if part["metadata"]["name"] not in UNUSED]
             local_parts = managers.with_loopback_webhooks(
                 parts, f"https://127.0.0.1:{port}", self._certificates / "ca.crt"
             )
@@ -137,10 +137,10 @@ class Controllers:
             names = [hook["name"] for part in self._webhooks[controller.name] for hook in part["webhooks"]]
             webhook.wait_until_called(self._plane.kubectl.in_namespace("default"), names, controller.probe)
 
-    def _namespaced(self, controller: Controller) -> list[Object]:
+    def _manifests(self, controller: Controller) -> list[Object]:
         folder = self._folder / controller.name
         folder.mkdir()
-        # kustomize accepts only relative paths of folders.
+        # kustomize accepts only relative paths.
         resources = [os.path.relpath(self._tools / part, folder.resolve()) for part in controller.manifests]
         text = json.dumps({"namespace": controller.namespace, "resources": resources})
         (folder / "kustomization.yaml").write_text(text, encoding="utf-8")
@@ -178,7 +178,7 @@ class Controllers:
         group = {"jobset": "jobset.x-k8s.io", "lws": "lws.x-k8s.io", "trainer": "trainer.kubeflow.org"}
         webhook_options: dict[str, object] = {"host": "127.0.0.1", "port": port}
         if controller.name == "lws":
-            # The default folder is shared by the whole machine.
+            # All processes of this machine share the default folder.
             webhook_options["certDir"] = str(self._certificates)
         arguments = {
             "apiVersion": f"config.{group[controller.name]}/v1alpha1",

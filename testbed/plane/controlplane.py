@@ -16,12 +16,12 @@ from testbed.waiting import PATIENCE
 
 OPERATOR_NAMESPACE = "mpi-operator"
 OPERATOR = Path(__file__).with_name("mpi-operator.yaml")
-"""Namespace, service account and role of mpi-operator, with the rights of its manifests (0.8.0)."""
+"""The namespace, service account and role of mpi-operator, as in its manifests (0.8.0)."""
 MPIJOB_CRD = "mpijobs.kubeflow.org"
 
 
 def answers_ok(url: str, ca: Path | None = None) -> bool:
-    """Returns whether a GET of ``url`` on loopback has status 200, with a certificate of ``ca``."""
+    """Returns whether a GET of ``url`` has status 200; for HTTPS, with a certificate that ``ca`` signed."""
     parts = urllib.parse.urlsplit(url)
     host, port = parts.hostname or "127.0.0.1", parts.port
     if ca is None:
@@ -38,7 +38,7 @@ def answers_ok(url: str, ca: Path | None = None) -> bool:
 
 
 class ControlPlane:
-    """A whole control plane. Use it as a context manager.
+    """Runs a complete control plane. Use it as a context manager.
 
     Args:
         folder: The folder for data, credentials, kubeconfig and logs.
@@ -46,7 +46,7 @@ class ControlPlane:
         say: Called with a line for every program that is ready.
 
     Attributes:
-        flags: Further flags of a program, by the program's name.
+        flags: Additional flags of a program, by the program's name.
     """
 
     flags: Mapping[str, Mapping[str, object]] = {}
@@ -84,11 +84,11 @@ class ControlPlane:
         self._stop.close()
 
     def _issue(self, folder: Path) -> credentials.Credentials:
-        """Creates the credentials. Subclasses add the credentials of further programs."""
+        """Creates the credentials. Subclasses add credentials for other programs."""
         return credentials.issue(folder)
 
     def _prepare(self) -> None:
-        """Prepares the start of the first program. Subclasses override this method."""
+        """Does nothing. Subclasses prepare the start of the first program here."""
 
     def _command(self, name: str, flags: dict[str, object], dashes: str) -> list[str]:
         """Returns the command line of a program. Subclasses run the program in other namespaces."""
@@ -110,7 +110,7 @@ class ControlPlane:
         command = self._command(name, flags | dict(self.flags.get(name, {})), dashes)
         if before_restart:
             command = with_restarts(command, before_restart)
-        # The caller's environment is not used: mpi-operator would prefer its KUBECONFIG to the flags.
+        # The caller's environment is not used, because mpi-operator would prefer its KUBECONFIG to the flags.
         env = {"HOME": str(self.folder), "PATH": "/usr/bin:/bin"}
         program = self.programs.start(name, command, env=env, cwd=self.folder)
         program.wait_ready(ready, PATIENCE)
@@ -127,7 +127,7 @@ class ControlPlane:
             "listen-peer-urls": peer,
             "initial-advertise-peer-urls": peer,
             "initial-cluster": f"default={peer}",
-            # The data are not needed after a crash, and waits for the disk would slow the tests down.
+            # The data are not needed after a crash, and waiting for the disk would slow the tests down.
             "unsafe-no-fsync": "true",
         }
         self._launch("etcd", flags, lambda: answers_ok(f"{url}/health"))
@@ -190,13 +190,13 @@ class ControlPlane:
             )
 
     def _define_jobs(self) -> None:
-        """Defines MPIJob before the garbage collector lists the kinds, which it does every half a minute.
+        """Defines MPIJob before the controller manager's garbage collector starts.
 
-        While the collector does not know a kind, the pods of a deleted job stay, and a new job of the same
-        name gets no pods.
+        The garbage collector lists the kinds only every 30 seconds. Until it has found a kind, the pods of a
+        deleted job stay, and a new job with the same name gets no pods.
         """
         self.kubectl.run("create", "-f", str(self.tools / build.CRD))
-        # `kubectl wait` would fail on a new definition that has no conditions yet.
+        # `kubectl wait` would fail because a new definition has no conditions yet.
         self.kubectl.wait_for(is_established, "crd", MPIJOB_CRD)
         self.kubectl.wait_for(lambda _: True, "mpijobs", "--all-namespaces")
 
@@ -211,8 +211,8 @@ class ControlPlane:
             "controller-queue-rate-limit": 200,
             "controller-queue-burst": 400,
         }
-        # The operator ends if it cannot renew its lease for five seconds. The next one would wait fifteen
-        # seconds for the old lease, so the lease is deleted first.
+        # The operator ends if it cannot renew its Lease for five seconds. The next operator would wait
+        # fifteen seconds for the old Lease, so the Lease is deleted first.
         lease = f"--namespace={OPERATOR_NAMESPACE} delete --ignore-not-found lease mpi-operator"
         release_lease = [str(self.tools / "kubectl"), f"--kubeconfig={self.kubeconfig}", *lease.split()]
         self._launch("mpi-operator", flags, self._operator_leads, dashes="-", before_restart=release_lease)

@@ -13,12 +13,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-# The clients of the API server, and the groups to which its built-in roles are bound.
+# The user name and the groups of each client of the API server.
 USERS = {
     "admin": ("cluster-admin", "system:masters"),
     "controller-manager": ("system:kube-controller-manager", ""),
     "scheduler": ("system:kube-scheduler", ""),
-    # The account's name in mpi-operator's manifests; ``controlplane`` binds it to their role.
+    # The service account to which ``mpi-operator.yaml`` binds the operator's role.
     "mpi-operator": ("system:serviceaccount:mpi-operator:mpi-operator", "system:serviceaccounts"),
 }
 
@@ -37,7 +37,7 @@ class Credentials:
 
     @property
     def ca(self) -> Path:
-        """The certificate authority that signed the serving certificate."""
+        """The certificate of the authority that signed the serving certificate."""
         return self.folder / "ca.crt"
 
     @property
@@ -65,7 +65,7 @@ class Credentials:
         return self.token_kubeconfig(user, self.tokens[user], server)
 
     def token_kubeconfig(self, user: str, token: str, server: str) -> Path:
-        """Writes a kubeconfig with a token and returns its path."""
+        """Writes a kubeconfig with a token, and returns its path."""
         config = {
             "apiVersion": "v1",
             "kind": "Config",
@@ -83,13 +83,13 @@ class Credentials:
     def sign(
         self, file: str, subject: x509.Name, usage: x509.ObjectIdentifier, names: Iterable[str] = ()
     ) -> None:
-        """Writes ``<file>.crt`` and ``<file>.key``.
+        """Creates a certificate and its key: ``<file>.crt`` and ``<file>.key``.
 
         Args:
-            file: The beginning of the names of both files.
+            file: The names of both files without the extension.
             subject: The subject of the certificate.
             usage: ``SERVER`` or ``CLIENT``.
-            names: The addresses and names of a server.
+            names: The addresses and DNS names of a server.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._authority.public_key())
@@ -108,12 +108,12 @@ class Credentials:
 def issue(
     folder: Path, users: Mapping[str, tuple[str, str]] = USERS, names: Iterable[str] = LOOPBACK
 ) -> Credentials:
-    """Creates all files again in ``folder``. They are valid for a day, longer than a control plane lives.
+    """Creates new credentials in ``folder``. The certificates are valid for a day.
 
     Args:
         folder: The folder, which is created if it is missing.
         users: The users, as in ``USERS``. Each user gets a token.
-        names: The addresses and names of the API server.
+        names: The addresses and DNS names of the API server.
     """
     folder.mkdir(parents=True, exist_ok=True)
     ca_key = ec.generate_private_key(ec.SECP256R1())
@@ -121,7 +121,7 @@ def issue(
     ca = (
         _template(_CA_NAME, ca_key.public_key())
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_SIGNS, critical=True)
+        .add_extension(_CA_KEY_USAGE, critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key()), critical=False)
         .sign(ca_key, hashes.SHA256())
     )
@@ -136,8 +136,8 @@ def issue(
 
 
 _CA_NAME = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "loopback control plane")])
-# Python 3.13 refuses an authority without the key usage for signing certificates.
-_SIGNS = x509.KeyUsage(
+# Python 3.13 rejects a certificate authority without the key usage for signing certificates.
+_CA_KEY_USAGE = x509.KeyUsage(
     digital_signature=False,
     content_commitment=False,
     key_encipherment=False,
@@ -169,7 +169,7 @@ def _template(subject: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.Certif
 
 
 def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    # The API server reads an elliptic key for service accounts only in the traditional form.
+    # The API server reads an elliptic curve key for service accounts only in the traditional format.
     form = serialization.PrivateFormat.TraditionalOpenSSL
     return key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
 

@@ -1,4 +1,4 @@
-"""Runs the real kubectl for tests, and reads its output as text or JSON."""
+"""Runs kubectl, or calls the API server in its place, which is faster."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kube.api import ApiError
-from testbed.plane.api import Client, Object, Selection, client, as_list
+from testbed.plane.api import Client, Object, Selection, as_list, client
 from testbed.waiting import PATIENCE, NotYetError, seconds_left
 
 CREATE_OPTIONS = {
@@ -23,11 +23,11 @@ CREATE_OPTIONS = {
 
 
 MAX_SECONDS = 300.0
-"""The seconds after which kubectl is ended. It may wait for a rollout."""
+"""The maximum seconds that kubectl runs, for example while it waits for a rollout."""
 
 
 class KubectlError(RuntimeError):
-    """Kubectl failed. ``code`` is its exit status, and ``stderr`` its error message."""
+    """kubectl failed. ``code`` is its exit status, and ``stderr`` its error message."""
 
     def __init__(self, args: Iterable[str], code: int, stdout: str, stderr: str) -> None:
         super().__init__(f"kubectl {' '.join(args)}: exit status {code}\n{stderr}{stdout}")
@@ -36,26 +36,26 @@ class KubectlError(RuntimeError):
         self.stderr = stderr
 
 
-MAX_SHOWN = 6000
-"""The maximum characters that a failure shows of the last state."""
+MAX_CHARACTERS = 6000
+"""The maximum number of characters of the last state in an error of a wait."""
 
 
 def _name_of(condition: Callable[[Object], object]) -> str:
-    """Returns the name of a condition for a failure: its function's name, or its file and line."""
+    """Returns the name of a condition for an error: its function's name, or the line of a lambda."""
     name, code = getattr(condition, "__name__", repr(condition)), getattr(condition, "__code__", None)
     if name != "<lambda>" or code is None:
         return name
-    return f"what {code.co_filename}:{code.co_firstlineno} says"
+    return f"the condition in {code.co_filename}:{code.co_firstlineno}"
 
 
 def _short(obj: Object) -> str:
-    """Returns the text that a failure shows of an object or a List: a line for each, the status first."""
+    """Returns an object or List as a text for errors. Each object is a line that begins with the status."""
     items = obj.get("items", [obj])
-    room = max(MAX_SHOWN // max(len(items), 1), 400)
+    length = max(MAX_CHARACTERS // max(len(items), 1), 400)
     parts = [
         {key: item[key] for key in ("kind", "status", "metadata", "spec") if key in item} for item in items
     ]
-    return "\n".join(json.dumps(item)[:room] for item in parts) or "none"
+    return "\n".join(json.dumps(item)[:length] for item in parts) or "none"
 
 
 @dataclass(frozen=True)
@@ -69,11 +69,11 @@ class Kubectl:
     group: str = ""
 
     def in_namespace(self, namespace: str) -> Kubectl:
-        """Returns kubectl for another namespace."""
+        """Returns a kubectl for another namespace."""
         return replace(self, namespace=namespace)
 
     def acting_as(self, user: str, group: str = "") -> Kubectl:
-        """Returns kubectl that impersonates a user or ``system:serviceaccount:NAMESPACE:NAME``."""
+        """Returns a kubectl that impersonates a user or ``system:serviceaccount:NAMESPACE:NAME``."""
         return replace(self, user=user, group=group)
 
     @property
@@ -99,7 +99,7 @@ class Kubectl:
         env = {
             **os.environ,
             "KUBECONFIG": str(self.kubeconfig),
-            # The user's own kubectl settings and caches are not used.
+            # kubectl must not use the settings and caches of the user who runs the tests.
             "KUBECACHEDIR": str(self.kubeconfig.parent / "kubectl-cache"),
             "KUBERC": "off",
         }
@@ -118,7 +118,7 @@ class Kubectl:
         return result
 
     def get_json(self, *args: str) -> Object:
-        """Returns the object or List that ``kubectl get ARGS -o json`` would print, without kubectl.
+        """Returns the object or List of ``kubectl get ARGS -o json``, without starting kubectl.
 
         Raises:
             KubectlError: The object does not exist, or cannot be read.
@@ -130,20 +130,20 @@ class Kubectl:
         return answer
 
     def apply(self, document: str | Mapping[str, object], *args: str) -> Object:
-        """Runs ``kubectl apply -f - ARGS``, and returns the object as it is stored then."""
+        """Runs ``kubectl apply -f - ARGS``, and returns the stored object or List."""
         text = document if isinstance(document, str) else json.dumps(document)
         answers = objects(self.run("apply", "-f", "-", "-o", "json", *args, stdin=text).stdout)
         return answers[0] if len(answers) == 1 else as_list(answers)
 
     def create(self, document: Mapping[str, Any], *args: str) -> Object:
-        """Creates an object or a List, as ``kubectl create -f - ARGS`` does, without kubectl.
+        """Creates an object or a List like ``kubectl create -f - ARGS``, without starting kubectl.
 
         Args:
             document: An object or a List.
-            args: ``--dry-run=server``, or ``--validate=false`` for fields that the API server does not know.
+            args: ``--dry-run=server``, or ``--validate=false`` to permit unknown fields.
 
         Returns:
-            The object or the List as it is stored.
+            The stored object or List.
 
         Raises:
             KubectlError: An object is refused.
@@ -160,11 +160,11 @@ class Kubectl:
         return as_list(created) if is_list else created[0]
 
     def delete(self, *selection: str, at_once: bool = False) -> None:
-        """Deletes the objects that ``kubectl get SELECTION`` would show, without kubectl, and does not wait.
+        """Deletes the objects of ``kubectl get SELECTION``, without starting kubectl or waiting for the end.
 
         Args:
             selection: Kinds, a name, selectors.
-            at_once: Whether Pods get no time to end, as there may be no kubelet that ends them.
+            at_once: Whether Pods get no grace period. Without a kubelet, they would never end.
 
         Raises:
             KubectlError: The deletion is refused.
@@ -173,10 +173,10 @@ class Kubectl:
             self.api.delete(Selection.of(*selection), self.namespace, at_once=at_once)
 
     def wait_for(self, condition: Callable[[Object], object], *get: str, timeout: float = PATIENCE) -> Object:
-        """Watches the objects that ``kubectl get`` would print until ``condition`` holds, and returns them.
+        """Watches the objects of ``kubectl get`` until ``condition`` holds, and returns them.
 
         Raises:
-            NotYetError: The time is over; the message has the last state.
+            NotYetError: The condition does not hold in time; the message has the last state.
         """
         last: object = "nothing"
         timeout = seconds_left(timeout)
@@ -191,19 +191,19 @@ class Kubectl:
         )
 
     def create_namespace(self, name: str, labels: Mapping[str, str] | None = None) -> Kubectl:
-        """Creates a namespace, waits until Pods can be created in it, and returns kubectl for it."""
+        """Creates a namespace, waits until Pods can be created in it, and returns a kubectl for it."""
         metadata = {"name": name, "labels": dict(labels or {})}
         self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
         return self._ready_namespace(name)
 
     def share_namespace(self, name: str) -> Kubectl:
-        """Returns kubectl for a namespace that several tests use. A missing namespace is created."""
+        """Returns a kubectl for a namespace that several tests use, and creates it if it is missing."""
         self.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         return self._ready_namespace(name)
 
     def _ready_namespace(self, name: str) -> Kubectl:
         namespace = self.in_namespace(name)
-        # Pods are refused until the controller manager has created the default service account.
+        # The API server refuses Pods until the controller manager has created the default service account.
         namespace.wait_for(lambda _: True, "serviceaccount", "default")
         return namespace
 
@@ -218,7 +218,7 @@ def _kubectl_errors(*command: str) -> Iterator[None]:
 
 
 def objects(text: str) -> list[Object]:
-    """Returns all objects in a text. kubectl prints the objects of a List one after the other."""
+    """Returns all JSON objects of kubectl's output, which has one object after the other."""
     decoder = json.JSONDecoder()
     documents, position = [], 0
     while text[position:].strip():

@@ -1,4 +1,4 @@
-"""Runs Kueue on a control plane: with its own manifests and rights, as a process on loopback."""
+"""Runs Kueue as a process next to a control plane, with its own manifests and roles."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ QUEUE = "kueue.x-k8s.io/queue-name"
 WORKLOADS = "workloads.kueue.x-k8s.io"
 LOCAL_QUEUE = "training"
 ROWS = chart.RULES / "15-kueue.yaml"
-"""The rows by which a job that names a queue waits for Kueue."""
+"""The rows of the rule table for jobs that name a queue of Kueue."""
 EXAMPLE = webhook.REPOSITORY / "examples" / "kueue.yaml"
 
 
@@ -48,7 +48,7 @@ def start(plane: ControlPlane) -> Program:
     ]
     program = plane.programs.start(
         "kueue",
-        # Kueue ends if the API server does not serve its kinds yet, which can be late for established kinds.
+        # Kueue ends if the API server does not serve its kinds yet. Even established kinds can be late.
         with_restarts(command),
         env={
             "HOME": str(plane.folder),
@@ -61,12 +61,12 @@ def start(plane: ControlPlane) -> Program:
     program.wait_ready(lambda: answers_ok(f"http://127.0.0.1:{health_port}/readyz"), PATIENCE)
     for part in webhooks:
         plane.kubectl.create(part)
-    _wait_until_asked(plane)
+    _wait_until_called(plane)
     return program
 
 
 def queues(plane: ControlPlane, *namespaces: str) -> None:
-    """Creates the objects of the example, and its queue in each namespace."""
+    """Creates the cluster-wide objects of the Kueue example, and its LocalQueue in each namespace."""
     *shared, _ = yaml.safe_load_all(EXAMPLE.read_text(encoding="utf-8"))
     for part in shared:
         plane.kubectl.create(part)
@@ -79,10 +79,10 @@ def queue(plane: ControlPlane, namespace: str, name: str = LOCAL_QUEUE) -> None:
     *_, document = yaml.safe_load_all(EXAMPLE.read_text(encoding="utf-8"))
     document["metadata"] = {"name": name, "namespace": namespace}
     plane.kubectl.create(document)
-    plane.kubectl.in_namespace(namespace).wait_for(_active, "localqueue", name)
+    plane.kubectl.in_namespace(namespace).wait_for(_is_active, "localqueue", name)
 
 
-def _active(queue: Object) -> bool:
+def _is_active(queue: Object) -> bool:
     conditions = queue.get("status", {}).get("conditions") or []
     return any((item["type"], item["status"]) == ("Active", "True") for item in conditions)
 
@@ -104,14 +104,14 @@ def _configuration(folder: Path, port: int, health_port: int) -> Path:
     return path
 
 
-def _wait_until_asked(plane: ControlPlane) -> None:
-    """Waits until a dry run of a job with a queue returns a suspended job."""
+def _wait_until_called(plane: ControlPlane) -> None:
+    """Waits until the API server calls Kueue's webhook, which suspends a job that names a queue."""
     job = {**webhook.PROBE, "metadata": {"name": "probe", "labels": {QUEUE: "probe"}}}
     namespace = plane.kubectl.in_namespace("default")
 
     def suspended() -> bool:
         stored = namespace.create(job, "--dry-run=server")
-        # Until the API server calls Kueue, no runPolicy is written.
+        # Without a call of Kueue's webhook, the job has no runPolicy.
         return bool(stored["spec"].get("runPolicy", {}).get("suspend"))
 
     until(suspended, "a call of Kueue's webhook")

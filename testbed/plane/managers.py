@@ -1,4 +1,4 @@
-"""Installs other projects' controllers on a control plane, with their own manifests and rights."""
+"""Installs controllers of other projects on a control plane, with their own manifests and roles."""
 
 import base64
 import subprocess
@@ -18,7 +18,7 @@ WEBHOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 
 
 def manifests(plane: ControlPlane, folder: Path) -> list[Object]:
-    """Returns the objects that kustomize makes of a folder.
+    """Returns the objects that kustomize builds from a folder.
 
     Raises:
         ClusterError: kustomize cannot read the folder; the message has its error.
@@ -27,12 +27,12 @@ def manifests(plane: ControlPlane, folder: Path) -> list[Object]:
     result = subprocess.run(command, check=False, capture_output=True, text=True)
     if result.returncode:
         raise ClusterError(f"{' '.join(command)} failed:\n{result.stderr}")
-    # Definitions have megabytes, for which PyYAML's Python loader takes ten times as long.
+    # CustomResourceDefinitions have megabytes. PyYAML's loader in Python would take ten times as long.
     return [part for part in yaml.load_all(result.stdout, yaml.CSafeLoader) if part]
 
 
 def definition(group_version: str, kind: str) -> Object:
-    """Returns the definition of a kind whose objects may have any fields."""
+    """Returns the CustomResourceDefinition of a kind whose objects may have any fields."""
     group, version = group_version.split("/")
     plural = f"{kind.lower()}s"
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
@@ -47,7 +47,7 @@ def definition(group_version: str, kind: str) -> Object:
 
 
 def with_loopback_webhooks(parts: Iterable[Object], url: str, ca: Path) -> list[Object]:
-    """Returns manifests whose webhooks are called at a URL, not at a Service."""
+    """Returns manifests whose webhooks have a URL in place of a Service."""
     objects = list(parts)
     bundle = base64.b64encode(ca.read_bytes()).decode()
     for part in objects:
@@ -61,7 +61,7 @@ def with_loopback_webhooks(parts: Iterable[Object], url: str, ca: Path) -> list[
 
 
 def without_descriptions(node: Any) -> Any:
-    """Returns a definition without its descriptions, which are more than half of the API server's work."""
+    """Returns a definition without its descriptions, which are over half of the API server's work."""
     if isinstance(node, dict):
         return {
             key: without_descriptions(value)
@@ -72,10 +72,10 @@ def without_descriptions(node: Any) -> Any:
 
 
 def install(plane: ControlPlane, parts: Iterable[Object]) -> list[Object]:
-    """Creates rights and definitions, and waits until the kinds are served.
+    """Creates roles, accounts and CustomResourceDefinitions, and waits until the API server serves the kinds.
 
     Returns:
-        The webhook configurations, which the caller creates when the webhook answers.
+        The webhook configurations, which the caller creates when the webhook is ready.
     """
     objects = sorted(parts, key=lambda part: part["kind"] != "Namespace")
     for part in objects:

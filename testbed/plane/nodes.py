@@ -1,6 +1,6 @@
-"""Nodes that exist only as objects: of UltraServers, and of other machines.
+"""Creates nodes that exist only as objects, for UltraServers and for other machines.
 
-A Pod that the scheduler binds to such a node stays Pending, because no kubelet runs.
+A Pod that the scheduler binds to one of these nodes stays Pending, because no kubelet runs.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ TRN2U_CAPACITY = {
     "memory": "2097152Mi",
     "pods": "110",
     "aws.amazon.com/neuron": "16",
-    # 16 devices with 8 cores each; by default, the runtime uses two cores as one.
+    # Each of the 16 devices has 8 cores. By default, the runtime uses two cores as one.
     "aws.amazon.com/neuroncore": "64",
     "vpc.amazonaws.com/efa": "16",
     "hugepages-2Mi": "5128Mi",
@@ -43,7 +43,7 @@ TRN1_CAPACITY = {
     "aws.amazon.com/neuroncore": "32",
 }
 WHOLE_NODE, DEVICE = "neuron_node", "neuron_device"
-"""What the Neuron DRA driver publishes as a device: a whole UltraServer node, or one of 16 devices."""
+"""The types of the Neuron DRA driver's devices: a whole UltraServer node, or one of its 16 devices."""
 DRA = "resource.k8s.io/v1"
 CLAIMS = Path(__file__).resolve().parents[2] / "manifests" / "chart" / "claims.yaml"
 """The claim templates of the installation."""
@@ -53,17 +53,17 @@ Node = dict[str, Any]
 
 
 def ultraserver_nodes(count: int) -> list[Node]:
-    """Returns the nodes of ``count`` UltraServers, with four nodes each, the same in every run."""
+    """Returns the nodes of ``count`` UltraServers, with four nodes each. Every run has the same nodes."""
     nodes = []
     for index in range(count * NODES_PER_ULTRASERVER):
         server, position = divmod(index, NODES_PER_ULTRASERVER)
-        pair, half = divmod(position, 2)
+        pair, position_in_pair = divmod(position, 2)
         labels = {
             MODE: "1_2_4",
             SERVER_ID_4: _identifier(f"server-{server}"),
             NODE_ID_4: str(position),
             SERVER_ID_2: _identifier(f"server-{server}-pair-{pair}"),
-            NODE_ID_2: str(half),
+            NODE_ID_2: str(position_in_pair),
         }
         nodes.append(_node(_name(10, index), TRN2U, labels, TRN2U_CAPACITY))
     return nodes
@@ -75,14 +75,14 @@ def plain_nodes(count: int, instance_type: str = "m5.4xlarge") -> list[Node]:
 
 
 def trn1_nodes(count: int) -> list[Node]:
-    """Returns nodes with devices that are in no UltraServer, and have no labels of one."""
+    """Returns trn1 nodes, which have devices, but are not in an UltraServer and have no labels for it."""
     return [_node(_name(30, index), TRN1, {}, TRN1_CAPACITY) for index in range(count)]
 
 
 def rack_nodes(  # noqa: PLR0913, PLR0917 - the properties of racks
     racks: int, size: int, instance_type: str, label: str, capacity: Mapping[str, str], subnet: int = 40
 ) -> list[Node]:
-    """Returns the nodes of racks, with a label for the rack's number; each subnet is one fleet."""
+    """Returns the nodes of racks. ``label`` has the rack's number, and ``subnet`` makes the names unique."""
     return [
         _node(
             _name(subnet, number),
@@ -95,11 +95,11 @@ def rack_nodes(  # noqa: PLR0913, PLR0917 - the properties of racks
 
 
 def with_driver(nodes: list[Node], device_type: str = WHOLE_NODE, *, plugin: bool = False) -> list[Node]:
-    """Returns nodes with the Neuron DRA driver, with or without the plugin, and their ResourceSlices."""
+    """Returns nodes with the Neuron DRA driver, with or without the device plugin, and ResourceSlices."""
     objects = []
     for node in nodes:
         capacity = node["status"]["capacity"]
-        resources = {name: n for name, n in capacity.items() if plugin or name not in DEVICES}
+        resources = {name: amount for name, amount in capacity.items() if plugin or name not in DEVICES}
         objects += [node | {"status": node["status"] | {"capacity": resources, "allocatable": resources}}]
         objects += [_slice(node["metadata"]["name"], device_type)]
     return objects
@@ -126,31 +126,31 @@ def claim_template(mode: int, name: str = "", *, with_mode: bool = True) -> Node
 
     Args:
         mode: The node config.
-        name: The other name; empty for the template's own.
-        with_mode: Whether the driver gets the node config.
+        name: The other name; empty for the name in the installation.
+        with_mode: Whether the template passes the node config to the driver.
     """
     text = CLAIMS.read_text(encoding="utf-8")
     templates: list[Node] = list(yaml.safe_load_all(text))
-    (chosen,) = (template for template in templates if template["metadata"]["name"] == template_name(mode))
+    (template,) = (item for item in templates if item["metadata"]["name"] == template_name(mode))
     if not with_mode:
-        del chosen["spec"]["spec"]["devices"]["config"]
-    return chosen | {"metadata": {"name": name or template_name(mode)}}
+        del template["spec"]["spec"]["devices"]["config"]
+    return template | {"metadata": {"name": name or template_name(mode)}}
 
 
 def create(kubectl: Kubectl, nodes: list[Node]) -> None:
-    """Creates the nodes and their ResourceSlices."""
+    """Creates Nodes, ResourceSlices or other objects of this module."""
     kubectl.create({"apiVersion": "v1", "kind": "List", "items": nodes})
 
 
 def _identifier(seed: str) -> str:
-    """Returns an identifier of sixteen letters and digits, as the device driver reports it."""
+    """Returns an identifier of sixteen letters and digits, like the identifiers of the Neuron driver."""
     number = int.from_bytes(hashlib.sha256(seed.encode()).digest())
     digits = "0123456789abcdefghijklmnopqrstuvwxyz"
-    letters = ""
+    identifier = ""
     for _ in range(16):
         number, digit = divmod(number, len(digits))
-        letters += digits[digit]
-    return letters
+        identifier += digits[digit]
+    return identifier
 
 
 def _slice(node: str, device_type: str) -> Node:

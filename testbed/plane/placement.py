@@ -1,4 +1,4 @@
-"""Runs whole-job admission on a control plane: with its manifests and rights, as a process on loopback."""
+"""Runs the placement program as a process next to a control plane, with its manifests and roles."""
 
 import os
 import sys
@@ -9,7 +9,7 @@ from typing import Any
 from testbed import chart
 from testbed.plane import managers, webhook
 from testbed.plane.controlplane import ControlPlane
-from testbed.plane.jobs import to_json, list_object
+from testbed.plane.jobs import list_object, to_json
 from testbed.plane.process import Program
 
 ROWS = chart.RULES / "30-placement.yaml"
@@ -19,18 +19,18 @@ ACCOUNT = "ultraserver-placement"
 COMPONENT = "app.kubernetes.io/component"
 POLICY = "ValidatingAdmissionPolicy"
 STORED = {*managers.RIGHTS, POLICY, f"{POLICY}Binding", "ConfigMap"}
-"""The kinds of the objects of an installation, except its programs and their Services."""
+"""The kinds of objects that `install` applies."""
 
 
 def install(plane: ControlPlane, values: Mapping[str, Any] | None = None) -> Path:
-    """Applies the objects that need no kubelet: rights, the guard and the other policies, the table.
+    """Applies the objects that need no kubelet: roles, the guard and the other policies, the rule table.
 
     Args:
         plane: The control plane.
-        values: Values of the chart. The default values need no Helm.
+        values: Values of the chart. Without values, Helm is not needed.
 
     Returns:
-        A folder with the files of the table, as a Pod would mount it.
+        A folder with the files of the rule table, as a Pod would mount it.
     """
     parts = [part for part in chart.objects(values) if part["kind"] in STORED]
     plane.kubectl.run("apply", "-f", "-", stdin=to_json(list_object(*parts)))
@@ -43,7 +43,7 @@ def install(plane: ControlPlane, values: Mapping[str, Any] | None = None) -> Pat
 
 
 def install_rights(plane: ControlPlane) -> None:
-    """Creates the rights of the placement program, and the policies that limit them without the guard."""
+    """Creates the roles of the placement program and the policies that limit it, but not the guard."""
     parts = [part for part in chart.objects({"guard": "off"}) if part["kind"] in STORED]
     placement_parts = [
         part for part in parts if part["metadata"]["labels"].get(COMPONENT, "").startswith("placement")
@@ -58,7 +58,15 @@ def start(
     code: str = "",
     **options: float | str | Path,
 ) -> Program:
-    """Starts ``python -m placement run``, or other code, with the account in the manifests."""
+    """Starts ``python -m placement run`` with the service account in the manifests.
+
+    Args:
+        plane: The control plane.
+        name: The name of the log, and the identity for the Lease.
+        kubeconfig: A kubeconfig that replaces the kubeconfig of the service account.
+        code: Python code that runs in place of the module ``placement``.
+        options: Additional options of the command; True for an option without a value.
+    """
     kubeconfig_path = str(kubeconfig or plane.account(NAMESPACE, ACCOUNT))
     command = [
         sys.executable,

@@ -1,4 +1,4 @@
-"""Runs ``kubectl ultraserver`` as a user does, through the real kubectl, or in this process."""
+"""Runs ``kubectl ultraserver`` with the real kubectl, as a user does, or in this process, which is faster."""
 
 import contextlib
 import json
@@ -16,24 +16,25 @@ from click.testing import CliRunner, Result
 
 from kube.client import KubernetesApi, connect
 from kubectl_ultraserver.__main__ import FAILED, main
-from testbed.plane.jobs import to_json, list_object
+from testbed.plane.jobs import list_object, to_json
 from testbed.plane.kubectl import Kubectl, Object
 from testbed.waiting import PATIENCE, NotYetError, until
 
 
-def plugin(inside: Kubectl, *words: str, kubeconfig: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Runs ``kubectl ultraserver WORDS`` in a namespace, as with any kubectl command."""
-    options = ["-n", inside.namespace] if inside.namespace else []
-    command, env = _command(inside, [*words, *options], kubeconfig)
+def plugin(kubectl: Kubectl, *words: str, kubeconfig: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs ``kubectl ultraserver WORDS`` with the real kubectl, and returns the result."""
+    options = ["-n", kubectl.namespace] if kubectl.namespace else []
+    command, env = _command(kubectl, [*words, *options], kubeconfig)
     return subprocess.run(command, env=env, check=False, capture_output=True, text=True)
 
 
 @contextlib.contextmanager
-def preview_page(inside: Kubectl, kubeconfig: Path | None = None) -> Iterator[str]:
-    """Yields the address that ``kubectl ultraserver preview --web`` prints. Ctrl-C must end it."""
-    command, env = _command(inside, ["preview", "--web"], kubeconfig)
+def preview_page(kubectl: Kubectl, kubeconfig: Path | None = None) -> Iterator[str]:
+    """Yields the URL that ``kubectl ultraserver preview --web`` prints, and checks that Ctrl-C ends it."""
+    command, env = _command(kubectl, ["preview", "--web"], kubeconfig)
     env["BROWSER"] = "true"
-    command = ["env", "--default-signal=INT", *command]  # programs of a background test ignore SIGINT
+    # In a shell, the child processes of a background job ignore SIGINT.
+    command = ["env", "--default-signal=INT", *command]
     with subprocess.Popen(
         command, env=env, stdout=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
@@ -44,8 +45,8 @@ def preview_page(inside: Kubectl, kubeconfig: Path | None = None) -> Iterator[st
         finally:
             os.killpg(process.pid, signal.SIGINT)
             code = process.wait(PATIENCE)
-    assert code == 0, "the exit status is 0"
-    until(lambda: not _has_processes(process.pid), "the end of its children")
+    assert code == 0, "Ctrl-C must end the command with exit status 0"
+    until(lambda: not _has_processes(process.pid), "the end of the command's child processes")
 
 
 def _has_processes(group: int) -> bool:
@@ -56,30 +57,30 @@ def _has_processes(group: int) -> bool:
     return True
 
 
-def _command(inside: Kubectl, words: list[str], kubeconfig: Path | None) -> tuple[list[str], dict[str, str]]:
+def _command(kubectl: Kubectl, words: list[str], kubeconfig: Path | None) -> tuple[list[str], dict[str, str]]:
     """Returns the command line of the plugin, and its environment."""
-    path = [str(inside.binary.parent), str(Path(sys.executable).parent), os.environ["PATH"]]
-    variables = {"KUBECONFIG": str(kubeconfig or inside.kubeconfig), "PATH": ":".join(path), "KUBERC": "off"}
-    return [str(inside.binary), "ultraserver", *words], os.environ | variables
+    path = [str(kubectl.binary.parent), str(Path(sys.executable).parent), os.environ["PATH"]]
+    variables = {"KUBECONFIG": str(kubeconfig or kubectl.kubeconfig), "PATH": ":".join(path), "KUBERC": "off"}
+    return [str(kubectl.binary), "ultraserver", *words], os.environ | variables
 
 
 def _run_here(words: list[str], stdin: str | None = None) -> Result:
-    """Returns the result of a command that runs in this process, without kubectl and its proxy."""
+    """Runs a command of the plugin in this process, without kubectl, and returns the result."""
 
-    def connected(kubeconfig: Path, _context: str | None) -> tuple[KubernetesApi, str]:
+    def connect_directly(kubeconfig: Path, _context: str | None) -> tuple[KubernetesApi, str]:
         return connect(kubeconfig), "default"
 
-    with patch("kubectl_ultraserver.__main__.connect_as_user", connected):
+    with patch("kubectl_ultraserver.__main__.connect_as_user", connect_directly):
         return CliRunner().invoke(main, words, input=stdin)
 
 
-def eventually(inside: Kubectl, words: list[str], condition: Callable[[Any], object]) -> Any:
+def eventually(kubectl: Kubectl, words: list[str], condition: Callable[[Any], object]) -> Any:
     """Repeats a command in this process until a condition holds for its JSON, and returns the JSON.
 
     Raises:
-        NotYetError: The time is over; the message has the last output.
+        NotYetError: The condition does not hold in time. The message has the last output.
     """
-    options = ["-n", inside.namespace or "default", "--kubeconfig", str(inside.kubeconfig), "-o", "json"]
+    options = ["-n", kubectl.namespace or "default", "--kubeconfig", str(kubectl.kubeconfig), "-o", "json"]
     output = ""
 
     def satisfied() -> Any:
@@ -91,15 +92,16 @@ def eventually(inside: Kubectl, words: list[str], condition: Callable[[Any], obj
         return answer if condition(answer) else None
 
     try:
-        return until(satisfied, f"what kubectl ultraserver {' '.join(words)} says")
+        return until(satisfied, f"the expected output of kubectl ultraserver {' '.join(words)}")
     except NotYetError as error:
-        raise NotYetError(f"{error}; it says:\n{output}") from None
+        raise NotYetError(f"{error}; the last output is:\n{output}") from None
 
 
-def run_preview(inside: Kubectl, *jobs: Object, options: Sequence[str] = ()) -> tuple[int, list[Any]]:
-    """Returns the exit status of ``preview``, and an item for each object."""
-    arguments = ["preview", "-f", "-", *(["-n", inside.namespace] if inside.namespace else []), "-o", "json"]
-    arguments += ["--kubeconfig", str(inside.kubeconfig), *options]
+def run_preview(kubectl: Kubectl, *jobs: Object, options: Sequence[str] = ()) -> tuple[int, list[Any]]:
+    """Runs ``kubectl ultraserver preview`` in this process; returns its exit status and its items."""
+    namespace_options = ["-n", kubectl.namespace] if kubectl.namespace else []
+    arguments = ["preview", "-f", "-", *namespace_options, "-o", "json"]
+    arguments += ["--kubeconfig", str(kubectl.kubeconfig), *options]
     result = _run_here(arguments, to_json(list_object(*jobs)))
     assert result.exception is None or isinstance(result.exception, SystemExit), result.output
     assert result.stdout, result.output
@@ -107,17 +109,17 @@ def run_preview(inside: Kubectl, *jobs: Object, options: Sequence[str] = ()) -> 
 
 
 def finding_texts(document: Any) -> list[str]:
-    """Returns the findings of ``why``, each as ``KIND NAME: TEXT``."""
+    """Returns the findings in the output of ``why``, each as ``KIND NAME: TEXT``."""
     return [f"{item['kind']} {item['name']}: {item['text']}" for item in document["findings"]]
 
 
-def account(inside: Kubectl, name: str, folder: Path) -> Path:
-    """Returns a kubeconfig of a new service account without rights."""
-    inside.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}})
-    token = inside.api.token(inside.namespace or "default", name)
-    config = yaml.safe_load(inside.kubeconfig.read_text(encoding="utf-8"))
+def account(kubectl: Kubectl, name: str, folder: Path) -> Path:
+    """Creates a service account without rights, and returns its kubeconfig."""
+    kubectl.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}})
+    token = kubectl.api.token(kubectl.namespace or "default", name)
+    config = yaml.safe_load(kubectl.kubeconfig.read_text(encoding="utf-8"))
     config["users"][0]["user"] = {"token": token}
-    config["contexts"][0]["context"]["namespace"] = inside.namespace
+    config["contexts"][0]["context"]["namespace"] = kubectl.namespace
     path = folder / f"{name}.kubeconfig"
     path.write_text(yaml.safe_dump(config), encoding="utf-8")
     return path

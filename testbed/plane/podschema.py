@@ -61,7 +61,7 @@ PLACEHOLDER_TYPES = {
     "EnvFromSource": r"^\$\([a-z][A-Za-z0-9]*\.sshEnvFrom\)$",
     "VolumeMount": r"^\$\([a-z][A-Za-z0-9]*\.sshMounts\)$",
 }
-"""Structs that a placeholder may replace, as a value of a map or an element of a list."""
+"""Structs that a placeholder may replace, as a field or an element of a list."""
 
 PLACEHOLDER_FIELDS = {
     ("LabelSelector", "matchLabels"): r"^\$\(job\.peers\)$",
@@ -110,32 +110,32 @@ VALUES = {
     ("TopologySpreadConstraint", "whenUnsatisfiable"): ["DoNotSchedule", "ScheduleAnyway"],
     ("VolumeMount", "mountPropagation"): ["Bidirectional", "HostToContainer", "None"],
 }
-"""The values that the API server accepts in a field. The published OpenAPI has them only in prose. The served
-OpenAPI has enums, with which tests/plane/test_api_contract.py compares this table. The operators of label
-selectors are in apimachinery's ``meta/v1``."""
+"""The values that the API server accepts in a field. The published OpenAPI has these values only in
+descriptions. The API server serves an OpenAPI with enums, and tests/plane/test_api_contract.py compares this
+table with them. The operators of label selectors are in apimachinery's ``meta/v1``."""
 
 EMPTY = {
     *{("Container", "imagePullPolicy"), ("ImageVolumeSource", "pullPolicy"), ("HTTPGetAction", "scheme")},
     *{("Container", "terminationMessagePolicy"), ("ContainerPort", "protocol"), ("PodSpec", "dnsPolicy")},
     *{("PodSpec", "restartPolicy"), ("Toleration", "effect"), ("Toleration", "operator")},
 }
-"""The fields in `VALUES` for which an empty text means that there is no value."""
+"""The fields in `VALUES` for which an empty text means that the field is not set."""
 
 _DOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 _PREFIX = f"({_DOMAIN}/)?"
 _NAME = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
-_SIGNS = "at most 63 letters, digits, '-', '_' and '.', the first and last a letter or digit"
+_FORM = "at most 63 letters, digits, '-', '_' and '.', the first and last a letter or digit"
 _OBJECT = (
     "the name of an object: at most 253 lower case letters, digits, '-' and '.', the first and last no sign"
 )
 PATTERNS: dict[str, tuple[str, str]] = {
-    "LabelKey": (f"^{_PREFIX}{_NAME}$", f"a key of a label: NAME or DOMAIN/NAME, where NAME has {_SIGNS}"),
-    "GateName": (f"^{_PREFIX}{_NAME}$", f"the name of a gate: NAME or DOMAIN/NAME, where NAME has {_SIGNS}"),
+    "LabelKey": (f"^{_PREFIX}{_NAME}$", f"a key of a label: NAME or DOMAIN/NAME, where NAME has {_FORM}"),
+    "GateName": (f"^{_PREFIX}{_NAME}$", f"the name of a gate: NAME or DOMAIN/NAME, where NAME has {_FORM}"),
     "AnnotationKey": (
         f"^{_PREFIX.replace('a-z', 'A-Za-z')}{_NAME}$",
-        f"a key of an annotation: NAME or DOMAIN/NAME, where NAME has {_SIGNS}",
+        f"a key of an annotation: NAME or DOMAIN/NAME, where NAME has {_FORM}",
     ),
-    "LabelValue": (f"^({_NAME})?$", f"a value of a label: {_SIGNS}"),
+    "LabelValue": (f"^({_NAME})?$", f"a value of a label: {_FORM}"),
     "DnsLabel": (
         "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$",
         "a name there: at most 63 lower case letters, digits and '-', the first and last a letter or digit",
@@ -145,7 +145,7 @@ PATTERNS: dict[str, tuple[str, str]] = {
     "MountPath": ("^.", "a path: write where the container has the volume, such as /data"),
     "EnvName": ("^[ -<>-~]+$", "the name of a variable: printable ASCII signs but '='"),
 }
-"""Forms of texts, by apimachinery's ``util/validation``: the pattern, and its name in a message."""
+"""The forms of texts, as in apimachinery's ``util/validation``. A form has a pattern and a description."""
 
 FORMS = {
     ("Container", "name"): "DnsLabel",
@@ -165,7 +165,7 @@ FORMS = {
     },
     ("VolumeMount", "mountPath"): "MountPath",
 }
-"""The form of a field: of its text, or of each text in its list."""
+"""The form of a field's text or, if the field is a list, of each text in the list."""
 
 MAPS = {("LabelSelector", "matchLabels"), ("PodSpec", "nodeSelector"), ("ObjectMeta", "labels")}
 """The fields that are maps of labels."""
@@ -188,11 +188,11 @@ class Generator:
 
     def __init__(self, openapi: Schema) -> None:
         self.types = {name.rsplit(".", 1)[1]: body for name, body in openapi["components"]["schemas"].items()}
-        self.partial = self._reach(ROOT, through_atomic=False)
+        self.partial = self._reachable(ROOT, through_atomic=False)
 
     def schema(self, comment: str) -> Schema:
         """Returns the whole schema."""
-        names = sorted(self._reach(ROOT, through_atomic=True) | {"ObjectMeta"})
+        names = sorted(self._reachable(ROOT, through_atomic=True) | {"ObjectMeta"})
         return {
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             "$comment": comment,
@@ -214,8 +214,8 @@ class Generator:
         fields = self.types[name].get("properties", {})
         return {key: fields[key] for key in sorted(fields) if key not in hidden}
 
-    def _reach(self, name: str, *, through_atomic: bool) -> set[str]:
-        """Returns the types below a type. Without atomic lists, a rule may contain a part of each of them."""
+    def _reachable(self, name: str, *, through_atomic: bool) -> set[str]:
+        """Returns the types below a type, optionally without the types that are only in atomic lists."""
         reached, todo = set(), [name]
         while todo:
             if (current := todo.pop()) not in reached:
@@ -258,7 +258,7 @@ class Generator:
         return schema
 
     def _required(self, field: Schema) -> list[str]:
-        """Returns the fields that an element of a list must have and its type does not require."""
+        """Returns the fields that each element of a list must have, but that its type does not require."""
         names = list(_references(field["items"]))
         if not names or names[0] not in self.partial:
             return []
@@ -294,7 +294,7 @@ def _constrained(name: str, key: str, schema: Schema) -> Schema:
 
 
 def _without_placeholder(**constraints: object) -> Schema:
-    """Returns a schema of texts. Its constraints apply only to a text without a placeholder."""
+    """Returns the schema of a text. The constraints apply only if the text contains no placeholder."""
     return {"type": "string", "if": {"not": {"pattern": r"\$\("}}, "then": constraints}
 
 
@@ -319,7 +319,7 @@ def _first_sentence(text: str) -> str:
 
 
 def render(schema: Schema) -> str:
-    """Returns JSON with a definition in each line, so that a diff shows which type has changed."""
+    """Returns the schema as JSON with one definition per line, so that a diff shows the changed types."""
 
     def compact(value: object) -> str:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
@@ -330,10 +330,10 @@ def render(schema: Schema) -> str:
 
 
 def main(path: Path) -> str:
-    """Returns the text of the schema, from a file in the module's folder.
+    """Returns the text of the schema that is generated from an OpenAPI file.
 
     Raises:
-        ValueError: The path does not contain the module's version.
+        ValueError: The path of the file does not contain the module's version.
     """
     version = re.search(r"k8s\.io/kubernetes@(v[0-9.]+)/(.*)", str(path.absolute()))
     if version is None:

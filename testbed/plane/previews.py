@@ -1,4 +1,4 @@
-"""Runs the chart's preview service behind the API server, without a kubelet."""
+"""Runs the chart's preview service, to which the API server proxies requests, without a kubelet."""
 
 import contextlib
 import socket
@@ -24,12 +24,12 @@ class NoAddressError(ClusterError):
 
 
 def start(plane: ControlPlane, rules: Path | None = None) -> tuple[Program, int]:
-    """Starts the chart's command on this machine, with a table or the default; returns program and port."""
+    """Starts the chart's preview command, optionally with another table; returns the program and its port."""
     (port,) = free_ports(1)
     (container,) = _parts()["Deployment"]["spec"]["template"]["spec"]["containers"]
-    replaced = ("--port=", "--rules=")
-    options = [option for option in container["args"] if not option.startswith(replaced)]
-    # A single file is the whole table, as for `serve`: no rows of whole-job admission are added.
+    replaced_options = ("--port=", "--rules=")
+    options = [option for option in container["args"] if not option.startswith(replaced_options)]
+    # These rules are the whole table. Without the option, the command adds rows for whole-job admission.
     options += [f"--port={port}", *([f"--rules={rules}", "--without-placement"] if rules else [])]
     command = [sys.executable, "-m", "webhook", container["command"][1], *options]
     program = plane.programs.start("previews", command, cwd=chart.REPOSITORY)
@@ -42,19 +42,19 @@ def _parts() -> dict[str, Object]:
 
 
 def wait_until_served(kubectl: Kubectl, revision: str = "") -> None:
-    """Waits until the API server proxies requests to the service, whose table must have this revision."""
+    """Waits until the API server proxies requests to a preview service with this revision of the table."""
     path = f"/api/v1/namespaces/{kubectl.namespace}/services/{NAME}:http/proxy/readyz"
 
     def ready() -> bool:
         status, answer = kubectl.api.send("GET", path, None)
         return status == HTTPStatus.OK and revision in {"", answer["table"]}
 
-    until(ready, f"previews by table {revision or 'of any revision'}")
+    until(ready, f"previews with table {revision or 'of any revision'}")
 
 
 @contextlib.contextmanager
 def run_preview_service(plane: ControlPlane, namespace: str, rules: Path | None = None) -> Iterator[Kubectl]:
-    """Runs the chart's command behind its Service, as a kubelet would; yields kubectl for the namespace."""
+    """Runs the chart's preview command as the Pod of its Service; yields kubectl for the namespace."""
     address()
     program, port = start(plane, rules)
     parts = _parts()
@@ -85,9 +85,9 @@ def run_preview_service(plane: ControlPlane, namespace: str, rules: Path | None 
 
 
 def mark_running(namespace: Kubectl, pod: str) -> None:
-    """Writes the status of a Pod that runs on this machine, as a kubelet does.
+    """Writes the status of a running Pod with this machine's address, as a kubelet does.
 
-    If a webhook has just been removed, the API server accepts the status only after a moment.
+    The write is repeated, because the API server may still call a webhook that has just been removed.
     """
     own_address = address()
     conditions = [{"type": kind, "status": "True"} for kind in ("Ready", "ContainersReady", "PodScheduled")]

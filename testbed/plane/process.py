@@ -18,13 +18,13 @@ from testbed.waiting import seconds_left
 
 REAPER = Path(__file__).with_name("reaper.py")
 TAIL_LINES = 25
-# These ports are below the range of outgoing connections (32768 and up on Linux). A program listens on its
-# port only seconds after the choice. Meanwhile an outgoing connection could get a port of that range.
+# These ports are below the ports of outgoing connections (32768 and up on Linux). A program listens on its
+# port only seconds after the port is chosen. Meanwhile, an outgoing connection must not get the port.
 PORTS = range(20_000, 32_000)
 
 
 def with_restarts(command: Sequence[str], before: Sequence[str] = (":",)) -> list[str]:
-    """Returns a command that starts a program again when it has ended, as a Deployment does.
+    """Returns a command that restarts a program whenever it ends, as a kubelet does.
 
     Args:
         command: The program and its arguments.
@@ -38,14 +38,14 @@ class ClusterError(RuntimeError):
 
 
 _claimed_names: list[socket.socket] = []
-"""The names of the ports that this process has claimed. The kernel frees them when the process ends."""
+"""Sockets that hold the ports that this process has claimed. The kernel closes them when the process ends."""
 
 
 def _claim(port: int) -> bool:
-    """Claims a port on which a program will listen; returns whether no process had claimed it."""
+    """Claims a port on which a program will listen; returns False if a process has already claimed it."""
     name = socket.socket(socket.AF_UNIX)
     try:
-        # Such a name belongs to a network namespace, like a port of loopback.
+        # Like a port of loopback, this abstract name is unique in a network namespace.
         name.bind(f"\0testbed-port-{port}")
     except OSError:
         name.close()
@@ -55,7 +55,7 @@ def _claim(port: int) -> bool:
 
 
 def free_ports(count: int) -> list[int]:
-    """Returns free ports of loopback that no process has claimed. All stay open until the last is found."""
+    """Claims and returns free ports of loopback. Each port stays bound until all are found."""
     with contextlib.ExitStack() as sockets:
         ports: list[int] = []
         for port in random.sample(PORTS, len(PORTS)):
@@ -66,11 +66,11 @@ def free_ports(count: int) -> list[int]:
                     ports.append(port)
             if len(ports) == count:
                 return ports
-    raise ClusterError(f"no {count} free ports on loopback")
+    raise ClusterError(f"there are not {count} free ports on loopback")
 
 
 def memory(pid: int, file: str, label: str) -> int:
-    """Returns the bytes after a label in a process's file of ``/proc``; 0 for a process that has ended."""
+    """Returns the bytes of a row in a file of ``/proc/PID``, by its label; 0 for a process that has ended."""
     try:
         lines = Path(f"/proc/{pid}/{file}").read_text(encoding="ascii").splitlines()
     except OSError:
@@ -105,7 +105,7 @@ class Program:
         """Waits until ``probe`` returns true.
 
         Raises:
-            ClusterError: The program has ended, or the time is over; the message quotes the log.
+            ClusterError: The program has ended, or is not ready in time; the message quotes the log.
         """
         timeout = seconds_left(timeout)
         deadline = time.monotonic() + timeout
@@ -121,11 +121,11 @@ class Program:
                 )
 
     def stop(self, grace: float) -> None:
-        """Sends SIGTERM to the process group, waits, and sends SIGKILL."""
+        """Sends SIGTERM to the process group, waits ``grace`` seconds, and sends SIGKILL."""
         # SIGKILL is always sent: members of a group, such as a server's workers, may outlive its leader.
-        for sign, seconds in ((signal.SIGTERM, grace), (signal.SIGKILL, None)):
+        for signal_number, seconds in ((signal.SIGTERM, grace), (signal.SIGKILL, None)):
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.pid, sign)
+                os.killpg(self.pid, signal_number)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(seconds)
 
@@ -138,7 +138,7 @@ class Programs:
 
     Args:
         logs: The folder of the logs.
-        grace: The seconds that a program has between SIGTERM and SIGKILL.
+        grace: The seconds between SIGTERM and SIGKILL.
     """
 
     def __init__(self, logs: Path, grace: float = 10.0) -> None:
@@ -177,7 +177,7 @@ class Programs:
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
     ) -> Program:
-        """Starts a program in a new process group. Its output is added to ``<name>.log``."""
+        """Starts a program in a new process group, and appends its output to ``<name>.log``."""
         log = self.logs / f"{name}.log"
         with log.open("ab") as out:
             process = subprocess.Popen(
@@ -189,7 +189,7 @@ class Programs:
                 cwd=cwd,
                 start_new_session=True,
             )
-        self._tell("+", process.pid)
+        self._notify_reaper("+", process.pid)
         program = Program(name, process, log)
         self._running.append(program)
         return program
@@ -198,9 +198,9 @@ class Programs:
         """Stops one program."""
         program.stop(self._grace)
         self._running.remove(program)
-        self._tell("-", program.pid)
+        self._notify_reaper("-", program.pid)
 
-    def _tell(self, sign: str, pid: int) -> None:
+    def _notify_reaper(self, sign: str, pid: int) -> None:
         pipe: IO[bytes] | None = self._reaper.stdin if self._reaper else None
         if pipe is None:
             raise ClusterError("start and stop programs only inside `with Programs(...)`")
@@ -209,15 +209,15 @@ class Programs:
 
 
 def end_on_signals() -> None:
-    """Makes SIGTERM and SIGHUP end this process like Ctrl-C; also makes a background job obey SIGINT."""
-    for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(sign, _interrupt)
+    """Makes SIGTERM and SIGHUP end this process like Ctrl-C, and SIGINT too if this is a background job."""
+    for signal_number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(signal_number, _interrupt)
 
 
 def wait_for_ctrl_c() -> NoReturn:
-    """Waits until Ctrl-C.
+    """Waits until Ctrl-C, in short waits.
 
-    A signal just before a wait does not end the wait, and is handled after it. So each wait is short.
+    A signal that arrives just before a wait is handled only after the wait.
     """
     while True:
         threading.Event().wait(1)

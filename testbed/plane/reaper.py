@@ -1,8 +1,8 @@
 """Stops the programs of a control plane when the process that started it has ended in any way.
 
-It runs as a script, with the seconds between SIGTERM and SIGKILL as its argument. Standard input is a pipe
-from the starter. A line ``+PID`` names a process group that has begun, and ``-PID`` one that has ended. When
-the starter ends, even by SIGKILL, the pipe closes. Then the remaining groups are stopped, the newest first.
+This script has one argument, the seconds between SIGTERM and SIGKILL. Standard input is a pipe from the
+starter. The line ``+PID`` adds a process group, and the line ``-PID`` removes an ended group. When the
+starter ends, even by SIGKILL, the pipe closes. Then the script stops the remaining groups, the newest first.
 """
 
 import contextlib
@@ -16,17 +16,17 @@ from pathlib import Path
 def is_alive(group: int) -> bool:
     """Returns whether a process group has a member that has not ended.
 
-    For ``killpg``, members that have ended exist until the first process of the machine reaps them. Some
-    machines do that only every other second.
+    For ``killpg``, members that have ended exist until the first process of the machine reaps them. On some
+    machines, this takes up to two seconds.
     """
     try:
         os.killpg(group, 0)
     except ProcessLookupError:
         return False
-    return any(_lives_in(group, stat) for stat in Path("/proc").glob("[0-9]*/stat"))
+    return any(_is_live_member(group, stat) for stat in Path("/proc").glob("[0-9]*/stat"))
 
 
-def _lives_in(group: int, stat: Path) -> bool:
+def _is_live_member(group: int, stat: Path) -> bool:
     try:
         text = stat.read_text(encoding="utf-8", errors="replace")
     except (FileNotFoundError, ProcessLookupError):
@@ -36,10 +36,10 @@ def _lives_in(group: int, stat: Path) -> bool:
 
 
 def stop_group(group: int, grace: float) -> None:
-    """Ends a process group with SIGTERM and, after a time, SIGKILL."""
-    for sign in (signal.SIGTERM, signal.SIGKILL):
+    """Ends a process group with SIGTERM and, if necessary, with SIGKILL after ``grace`` seconds."""
+    for signal_number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(group, sign)
+            os.killpg(group, signal_number)
         deadline = time.monotonic() + grace
         while time.monotonic() < deadline:
             if not is_alive(group):
@@ -49,7 +49,7 @@ def stop_group(group: int, grace: float) -> None:
 
 def main() -> None:
     """Reads lines until the starter has ended, and then stops the remaining groups."""
-    # Ctrl-C in a terminal is for the starter, which may stop its programs itself.
+    # Ctrl-C in a terminal reaches this process too, but the starter may stop its programs itself.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     grace = float(sys.argv[1])
     groups: list[int] = []

@@ -1,4 +1,4 @@
-"""Runs the webhook as a process on loopback, and registers it with the API server."""
+"""Runs the webhook as a process on loopback, and creates its webhook configuration."""
 
 import base64
 import contextlib
@@ -32,7 +32,7 @@ PROBE = {
 
 @dataclass(frozen=True)
 class RunningWebhook:
-    """A webhook that is ready, with its URL and its certificate authority."""
+    """A webhook that is ready: its process, its URL, and the file of its certificate authority."""
 
     program: Program
     url: str
@@ -54,14 +54,14 @@ def development_certificates(folder: Path) -> None:
 def start(
     programs: Programs, folder: Path, rules: Path | None = None, name: str = NAME, options: Sequence[str] = ()
 ) -> RunningWebhook:
-    """Starts a webhook and waits until it reports that it is ready.
+    """Starts a webhook, and waits until it reports that it is ready.
 
     Args:
-        programs: The programs to which the webhook is added.
+        programs: Starts and stops the webhook.
         folder: The folder for the development certificates.
-        rules: A table; None for the packaged table.
+        rules: A rule table; None for the packaged table.
         name: The name of the log.
-        options: Further options of the command.
+        options: Additional options of the command.
     """
     development_certificates(folder)
     (port,) = free_ports(1)
@@ -88,7 +88,7 @@ def configuration(
         server: The webhook that the API server calls.
         name: The name of the configuration; the name of its webhook is ``mpijobs.<name>.io``.
         namespaces: A selector of namespaces; None for all namespaces that are not opted out.
-        values: Values of the chart. The default values need no Helm.
+        values: Values of the chart. Without values, Helm is not needed.
     """
     (document,) = (item for item in chart.objects(values) if item["kind"] == "MutatingWebhookConfiguration")
     document["metadata"]["name"] = name
@@ -97,9 +97,9 @@ def configuration(
         path = hook["clientConfig"]["service"]["path"]
         bundle = base64.b64encode(server.ca.read_bytes()).decode()
         hook["clientConfig"] = {"url": f"{server.url}{path}", "caBundle": bundle}
-        # A test must see a failed review, so this configuration does not fail open.
+        # A review that fails must fail the test.
         hook["failurePolicy"] = "Fail"
-        # A machine that stalls for some seconds must not fail a test.
+        # A machine that stalls for some seconds must not fail the test.
         hook["timeoutSeconds"] = 30
         hook["namespaceSelector"] = namespaces or hook["namespaceSelector"]
     return document
@@ -111,32 +111,32 @@ def hook_name(name: str) -> str:
 
 
 @contextlib.contextmanager
-def register(inside: Kubectl, document: dict[str, Any], probe: dict[str, Any] = PROBE) -> Iterator[None]:
-    """Registers a webhook, waits until the API server calls it, and removes the registration at the end.
+def register(kubectl: Kubectl, document: dict[str, Any], probe: dict[str, Any] = PROBE) -> Iterator[None]:
+    """Creates a webhook configuration, waits until the API server uses it, and deletes it at the end.
 
     Args:
-        inside: kubectl for a namespace that the document selects, in which a dry run is made.
-        document: A ``configuration``.
+        kubectl: kubectl for a namespace that the document selects. The dry run is in this namespace.
+        document: The webhook configuration, as `configuration` returns it.
         probe: The object of the dry run.
 
     Raises:
-        NotYetError: The API server does not call the webhook.
+        NotYetError: The API server does not call the webhook in time.
     """
-    inside.create(document)
+    kubectl.create(document)
     try:
-        wait_until_called(inside, {hook["name"] for hook in document["webhooks"]}, probe)
+        wait_until_called(kubectl, {hook["name"] for hook in document["webhooks"]}, probe)
         yield
     finally:
-        inside.delete(document["kind"], document["metadata"]["name"])
+        kubectl.delete(document["kind"], document["metadata"]["name"])
 
 
 def wait_until_called(namespace: Kubectl, hooks: Collection[str], probe: dict[str, Any]) -> None:
     """Waits until the API server calls one of these webhooks for a new object.
 
-    The API server uses a configuration a moment after it has stored it, and does not report when.
+    The API server uses a configuration only a moment after it has stored it, and does not report the time.
 
     Raises:
-        NotYetError: The API server does not call them; the message has the result of the create.
+        NotYetError: The API server calls none of them in time; the message has the result of the create.
     """
 
     def is_called() -> bool:
@@ -157,7 +157,7 @@ def wait_until_called(namespace: Kubectl, hooks: Collection[str], probe: dict[st
 
 
 def call_count(kubectl: Kubectl, *names: str) -> float:
-    """Returns the number of calls of these webhooks, by the API server's metrics."""
+    """Returns the number of calls of these webhooks, from the API server's metrics."""
     return sum(
         float(line.rsplit(" ", 1)[1])
         for line in kubectl.api.text("/metrics").splitlines()

@@ -1,1 +1,1 @@
-"""Builds a release, and the release before it."""
+"""Builds a release, and rebuilds the previous release for tests."""

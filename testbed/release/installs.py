@@ -23,44 +23,44 @@ def write(
         files: The folder of the release's sources, whose chart gets the digests.
         out: The folder of the release.
         archives: The archives of the images, by name and tag.
-        date: The date of the commit, in seconds since 1970: the same commit gives the same files.
+        date: The date of the commit, in seconds since 1970, so that the same commit gives the same files.
         sets: Sets of values, by the manifest's name; by default ``install`` and the recommended sets.
 
     Raises:
-        ReleaseError: The chart has no place for a digest.
-        ChartError: Helm does not render the chart.
+        ReleaseError: The values of the chart have no empty digest for an image.
+        ChartError: Helm cannot render the chart.
     """
     folder = files / "manifests" / "chart"
-    pin(folder / "values.yaml", archives)
+    write_digests(folder / "values.yaml", archives)
     pack(folder, out / f"{chart.NAME}-chart-{product.version(files)}.tgz", date)
-    for name, values in (sets or {"install": {}, **_named()}).items():
+    for name, values in (sets or {"install": {}, **_recommended_sets()}).items():
         (out / f"{name}.yaml").write_text(chart.render(values, folder), encoding="utf-8")
 
 
-def _named() -> dict[str, dict[str, object]]:
+def _recommended_sets() -> dict[str, dict[str, object]]:
     return {f"install-{name}": values for name, values in chart.RECOMMENDED.items()}
 
 
-def pin(values: Path, archives: Mapping[str, Path]) -> None:
+def write_digests(values: Path, archives: Mapping[str, Path]) -> None:
     """Writes the digests of images into the values of a chart, and keeps all comments.
 
     Raises:
-        ReleaseError: The values have no place for a digest.
+        ReleaseError: The values have no empty digest for an image.
     """
     text = values.read_text(encoding="utf-8")
     for image, path in archives.items():
         name = image.partition(":")[0]
-        empty = f'{{repository: {name}, digest: ""}}'
-        if empty not in text:
-            raise ReleaseError(f"values.yaml of the chart has no {empty}")
-        text = text.replace(empty, f"{{repository: {name}, digest: {layout.digest(path)}}}")
+        without_digest = f'{{repository: {name}, digest: ""}}'
+        if without_digest not in text:
+            raise ReleaseError(f"values.yaml of the chart has no {without_digest}")
+        text = text.replace(without_digest, f"{{repository: {name}, digest: {layout.digest(path)}}}")
     values.write_text(text, encoding="utf-8")
 
 
 def pack(folder: Path, target: Path, date: int) -> None:
     """Writes a chart as ``helm package`` does, but with a fixed date: equal charts give equal archives."""
 
-    def dated(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    def normalize(member: tarfile.TarInfo) -> tarfile.TarInfo:
         member.mtime, member.uid, member.gid, member.uname, member.gname = date, 0, 0, "", ""
         member.mode = 0o755 if member.isdir() else 0o644
         return member
@@ -71,4 +71,4 @@ def pack(folder: Path, target: Path, date: int) -> None:
         tarfile.open(fileobj=packed, mode="w") as archive,
     ):
         for path in sorted(folder.rglob("*")):
-            archive.add(path, f"{chart.NAME}/{path.relative_to(folder)}", recursive=False, filter=dated)
+            archive.add(path, f"{chart.NAME}/{path.relative_to(folder)}", recursive=False, filter=normalize)

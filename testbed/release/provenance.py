@@ -1,6 +1,6 @@
 """Writes the provenance of a release: SLSA provenance, version 1, in an in-toto statement.
 
-The statement names no time and no machine: the same commit and the same images give the same statement.
+The statement contains no time and no machine, so the same commit and images give the same statement.
 """
 
 import hashlib
@@ -15,9 +15,9 @@ NAME = "provenance.intoto.json"
 BUILD = "urn:ultraserver-webhook:make-release:1"
 """The type of the build: ``make release`` of a commit, as in CONTRIBUTING.md."""
 BUILDER = "urn:ultraserver-webhook:builder:a-persons-machine"
-"""The builder: a person, who has the key of the signature."""
+"""The builder: a person who has the key of the signature."""
 WHEELS = "opt/ultraserver-webhook/wheels.sha256"
-"""The file of an image that lists the files that pip installed, as ``sha256sum`` prints them."""
+"""The file in an image with the checksums of the files that pip installed, as ``sha256sum`` prints them."""
 
 Object = dict[str, Any]
 
@@ -33,9 +33,9 @@ def statement(files: Iterable[Path], images: Mapping[str, Path], sources: Source
 
     Args:
         files: The files of the release.
-        images: The archives of its images, by name and tag.
+        images: The archives of the release's images, by name and tag.
         sources: The sources of the release.
-        dirty: Whether the sources are a checkout with changes, which are in no commit.
+        dirty: Whether the sources have changes that are not committed.
     """
     source = {"gitTree": sources.tree} if dirty else {"gitCommit": sources.commit, "gitTree": sources.tree}
     subjects = {path.name: sha256(path) for path in files}
@@ -59,7 +59,7 @@ def statement(files: Iterable[Path], images: Mapping[str, Path], sources: Source
 
 
 def _materials(images: Iterable[Path]) -> dict[str, str]:
-    """Returns the digests of the images' other contents: the lowest layer, and pip's files."""
+    """Returns the digests of image contents that come from elsewhere: the lowest layer, and pip's files."""
     materials = {}
     for archive in images:
         (lowest, *_) = archives.diff_ids(archive)

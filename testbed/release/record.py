@@ -1,4 +1,4 @@
-"""The record of a soak: the commit, the time and the results."""
+"""Reads and writes the record of a soak: the commit, the time and the results."""
 
 import dataclasses
 import json
@@ -18,12 +18,12 @@ class Record:
 
     Attributes:
         commit: The commit that was tested.
-        began: The time of the begin, in UTC, ISO 8601.
+        began: The start time, in UTC, ISO 8601.
         machine: The processors, Python and kernel.
-        clean: Whether the checkout had no changes to the commit, from begin to end.
-        part: Whether phases were left out on purpose; such a record does not replace a complete record.
-        rounds: The number of rounds of each phase, by the phase's name.
-        ran: The finished rounds: phase, command, seconds, whether it passed, figures.
+        clean: Whether the checkout had no changes to the commit during the whole soak.
+        part: Whether phases were left out on purpose. The record then has another file name.
+        rounds: The number of rounds that each phase needs, by the phase's name.
+        ran: The finished rounds. Each has the phase, the command, the seconds, the result and figures.
     """
 
     commit: str
@@ -35,15 +35,15 @@ class Record:
     ran: list[dict[str, Any]] = field(default_factory=list)
 
     def path(self) -> Path:
-        """Returns the file of the record."""
+        """Returns the path of the record."""
         return FOLDER / f"{self.commit}{'-part' if self.part else ''}.json"
 
     def write(self) -> None:
-        """Writes the record as it is now."""
+        """Writes the record with the rounds that have finished so far."""
         self.path().write_text(json.dumps(dataclasses.asdict(self), indent=1) + "\n", encoding="utf-8")
 
     def why_insufficient(self) -> str:
-        """Returns why the record is not enough for a release; empty if it is."""
+        """Returns why the record is not sufficient for a release; empty if it is."""
         if not self.clean:
             return "the checkout had changes that are not committed"
         counts = Counter(run["phase"] for run in self.ran)
@@ -60,7 +60,7 @@ def record_of(commit: str) -> Record:
     """Returns the record of a commit.
 
     Raises:
-        ReleaseError: There is no record, or it is not enough for a release.
+        ReleaseError: There is no record, or it is not sufficient for a release.
     """
     path = FOLDER / f"{commit}.json"
     if not path.is_file():

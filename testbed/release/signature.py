@@ -1,6 +1,6 @@
-"""Signs a release's checksums with a maintainer's SSH key, and checks the signature: ``ssh-keygen -Y``.
+"""Signs a release's checksums with a maintainer's SSH key, and checks the signature.
 
-ssh-keygen is installed on most machines with git, and the key may be in an agent or a device.
+``ssh-keygen -Y`` is on most machines that have git, and its keys may be in an agent or on a device.
 """
 
 import subprocess
@@ -9,16 +9,19 @@ from pathlib import Path
 from testbed.release.source import REPOSITORY, ReleaseError
 
 SIGNERS = REPOSITORY / "allowed_signers"
-"""The keys that may sign releases. A user who checks a release gets them from here, not from the release."""
+"""The keys that may sign releases. A user who checks a release must not use keys from the release itself."""
 IDENTITY, NAMESPACE = "release", "ultraserver-webhook"
 
 
 def sign(sums: Path, key: Path) -> None:
-    """Signs the checksums. ssh-keygen asks for the passphrase of the key if it has one.
+    """Signs the checksums. ssh-keygen prompts for the passphrase of the key if it has a passphrase.
 
     Args:
         sums: The file with the checksums.
-        key: The file of the key; that of the public half if an agent has the private half.
+        key: The file of the private key, or of the public key if an agent has the private key.
+
+    Raises:
+        ReleaseError: The key cannot sign.
     """
     command = ["ssh-keygen", "-q", "-Y", "sign", "-n", NAMESPACE, "-f", str(key), str(sums)]
     if subprocess.run(command, check=False).returncode:

@@ -12,7 +12,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 class ReleaseError(RuntimeError):
-    """A release cannot be made of this checkout."""
+    """A release cannot be built from this checkout."""
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,8 @@ class Source:
 
     Attributes:
         commit: The last commit.
-        tree: Git's name of the tree with all files.
-        env: Variables by which git finds the changes that are not committed.
+        tree: The Git hash of the tree with all files.
+        env: Environment variables with which git finds the changes that are not committed.
     """
 
     commit: str
@@ -34,7 +34,7 @@ class Source:
         return git("show", "--no-patch", "--format=%ct", self.commit)
 
     def part(self, paths: Iterable[str]) -> list[str]:
-        """Returns Git's names of some files and folders of the sources."""
+        """Returns the ``git ls-tree`` lines of some files and folders of the sources."""
         return git("ls-tree", self.tree, "--", *paths, env=self.env).splitlines()
 
     def export(self, folder: Path) -> Path:
@@ -57,7 +57,7 @@ def git(*args: str, env: Mapping[str, str] | None = None) -> str:
     Raises:
         ReleaseError: There is no git, or the command has failed.
     """
-    # The clone may belong to another user than root. Without locks `git status` does not write the index.
+    # The clone may not belong to root, who runs this program. Without locks, `git status` writes no files.
     options = ["--no-optional-locks", "-c", f"safe.directory={REPOSITORY}"]
     command = ["git", "-C", str(REPOSITORY), *options, *args]
     try:
@@ -65,7 +65,7 @@ def git(*args: str, env: Mapping[str, str] | None = None) -> str:
             command, check=False, capture_output=True, text=True, env={**os.environ, **(env or {})}
         )
     except FileNotFoundError as error:
-        raise ReleaseError("a release is made of a commit, and there is no git on this machine") from error
+        raise ReleaseError("a release is built from a commit, and there is no git on this machine") from error
     if result.returncode:
         raise ReleaseError(f"git {' '.join(args)}: {result.stderr.strip()}")
     return result.stdout.strip()
@@ -98,8 +98,8 @@ def has_commit(commit: str) -> bool:
 def checkout() -> Iterator[Source]:
     """Yields the checkout with the changes that are not committed and not ignored.
 
-    Nothing is written into the repository. It may belong to another user, who could no longer commit if git
-    had folders of root.
+    Nothing is written into the repository, because it may belong to another user than root. That user could
+    no longer commit if ``.git`` had folders of root.
     """
     with tempfile.TemporaryDirectory() as folder:
         objects = git("rev-parse", "--path-format=absolute", "--git-path", "objects")
@@ -127,7 +127,7 @@ def clean() -> Source:
     if changed := changes():
         listing = "\n".join(f"  {line}" for line in changed[:10])
         raise ReleaseError(
-            f"a release is made of a commit, and {len(changed)} files of this checkout differ:\n{listing}\n"
+            f"a release needs a commit, but {len(changed)} files of this checkout differ:\n{listing}\n"
             "Commit or remove them. For a trial: make release DIRTY=1"
         )
     return source_of()

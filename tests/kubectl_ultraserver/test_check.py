@@ -200,7 +200,10 @@ CASES: list[tuple[Iterator[Line], list[str]]] = [
     (installed.bundles({"M": webhook_configuration("")}, None), ["fail ca-bundle"]),
     (installed.bundles({"M": webhook_configuration("bm8=")}, None), ["fail ca-bundle"]),
     (installed.bundles({"M": None}, None), ["fail no-registration: M"]),
-    (selector_check([MPIJOBS]), [f"pass kinds-sent: sent: {MPIJOBS}; ", "pass namespaces-left-out: none"]),
+    (
+        selector_check([MPIJOBS]),
+        [f"pass kinds-sent: kinds sent to the webhook: {MPIJOBS}; ", "pass namespaces-left-out: none"],
+    ),
     (
         selector_check(["batch/v1/jobs"]),
         ["pass kinds-sent: not sent: batch/v1/jobs", "pass namespaces-left-out: none"],
@@ -211,7 +214,10 @@ CASES: list[tuple[Iterator[Line], list[str]]] = [
     ),
     (
         selector_check([], NOT_IN),
-        ["pass kinds-sent: sent: nothing; not sent: none", "pass namespaces-left-out: out: b"],
+        [
+            "pass kinds-sent: kinds sent to the webhook: nothing; not sent: none",
+            "pass namespaces-left-out: out: b",
+        ],
     ),
     (
         selector_check([], NOT_IN | {"operator": "In"}),

@@ -93,6 +93,10 @@ TEXTS = [
     (messages.server_answer(stores=False, differs=True), "would not store it:"),
     (messages.fits(Placer.WHOLE_JOB, ["us"], ""), "would get us"),
     (
+        messages.fits(Placer.GANG, ["us"], ""),
+        "the scheduler chooses the nodes of all workers together, for example us",
+    ),
+    (
         messages.fits(Placer.KUEUE, ["us"], "does not run"),
         "Kueue admits the job first; then it could get, for example, us; the placement program does not run",
     ),
@@ -136,9 +140,8 @@ CONSTANTS = {
         "the job starts"
     ),
     "AHEAD": (
-        "ahead of: a job starts before jobs with an earlier position, on units that those jobs cannot use "
-        "then: they need more units, would run into a reservation (a shorter LIMIT helps), or their SHARE "
-        "rose"
+        "ahead of: a job starts before jobs with an earlier position, because these jobs cannot start then: "
+        "they need more units, would run into a reservation (a shorter LIMIT helps), or their SHARE rose"
     ),
     "ENDLESS": "not known: the job waits for jobs or Pods without a known end, or for too many jobs",
     "out_of_time": ("times are computed for {:g} seconds at most, and not for jobs that would start later"),
@@ -257,8 +260,7 @@ CONSTANTS = {
     "would_admit": "would admit the job to {}",
     "will_admit": "is about to admit the job to {}",
     "could_admit": (
-        "could admit the job to {}, but has not: it has stalled, or a job with a reservation keeps "
-        "its position"
+        "could admit the job to {}, but has not: it has stalled, or a job with a reservation comes first"
     ),
     "enough_nodes": "there are enough nodes and devices for it: {}; the job's pods wait for another reason",
     "kueue_evicted": "evicted: {}: {}",
@@ -306,3 +308,8 @@ def test_the_reference_lists_exactly_the_codes_of_the_plugin(part: str, codes: o
 
 def test_the_constants_and_templates_have_their_texts() -> None:
     assert texts.constants(messages) == CONSTANTS
+
+
+@pytest.mark.parametrize("placer", Placer)
+def test_preview_with_fit_has_a_text_for_each_placer(placer: Placer) -> None:
+    assert messages.fits(placer, ["us-1"], "").endswith(" us-1")

@@ -1,6 +1,6 @@
-"""One rank of the job: adds up a number of each rank over MPI, and prints its NEURON_ variables.
+"""Runs one rank of the job: computes a sum over all ranks with MPI, and prints the NEURON_ variables.
 
-It calls the C interface of the MPI that started it, so the image needs no compiler.
+It calls the C library of the MPI that started it, so the image needs no compiler.
 """
 
 import ctypes
@@ -10,12 +10,12 @@ import sys
 from ctypes import byref, c_int
 
 if "OMPI_COMM_WORLD_RANK" in os.environ:
-    # In Open MPI's mpi.h the handles are addresses.
+    # In Open MPI's mpi.h, the handles are addresses of these variables.
     mpi = ctypes.CDLL("libmpi.so.40", ctypes.RTLD_GLOBAL)
     names = ("ompi_mpi_comm_world", "ompi_mpi_int", "ompi_mpi_op_sum")
     world, number, add = (byref(ctypes.c_char.in_dll(mpi, name)) for name in names)
 else:
-    # In MPICH's they are numbers.
+    # In MPICH's mpi.h, the handles are numbers.
     mpi = ctypes.CDLL("libmpich.so.12", ctypes.RTLD_GLOBAL)
     world, number, add = 0x44000000, 0x4C000405, 0x58000003
 

@@ -1,3 +1,3 @@
 #!/bin/sh
-# What the README's job runs: one rank.
+# The program of the README's job: runs one rank.
 exec python3 /opt/train.py

@@ -1,1 +1,1 @@
-"""The plugin as one file, with replacements for packages that have compiled parts."""
+"""Writes the kubectl plugin as one file."""

@@ -1,4 +1,4 @@
-"""The kubectl plugin as one file, for any Python from 3.11 on, and the manifest for krew."""
+"""Writes the kubectl plugin as one file, for Python 3.11 and later, and its manifest for krew."""
 
 import gzip
 import hashlib
@@ -13,11 +13,11 @@ from pathlib import Path
 import yaml
 
 PACKAGES = ("contract", "common", "kube", "placement", "kubectl_ultraserver")
-"""The modules of this project that the plugin imports, and those that they import."""
+"""The packages of this project that the plugin imports, directly or indirectly."""
 ROWS = ("webhook/__init__.py", "webhook/rules/__init__.py")
-"""The packages with the packaged rows, of which the plugin has nothing else."""
+"""The packages that contain the packaged table. The plugin contains no other modules of ``webhook``."""
 LIBRARIES = ("click", "pyyaml", "jsonpatch", "jsonpointer")
-"""The other packages; PyYAML without its compiled part."""
+"""The libraries that the plugin contains. PyYAML is without its compiled part."""
 MAIN = """\
 import sys
 
@@ -26,24 +26,24 @@ if sys.version_info < (3, 11):
 
 from kubectl_ultraserver.__main__ import complete, main
 
-if "kubectl_complete" in sys.argv[0]:  # a link to this file, by which kubectl asks for completions
+if "kubectl_complete" in sys.argv[0]:  # kubectl runs a link with this name for completions
     complete()
 else:
     main(prog_name="kubectl ultraserver")
 """
 NAME = "kubectl-ultraserver.pyz"
-WHERE = "https://ultraserver-webhook.io/releases"
-"""Where krew would get a release from, with the version behind it."""
+RELEASES_URL = "https://ultraserver-webhook.io/releases"
+"""The URL from which krew downloads releases. The version of a release is appended."""
 
 
 def write(files: Path, out: Path, version: str, date: int) -> None:
     """Writes the plugin, an archive with it and its licence, and the manifest for krew.
 
     Args:
-        files: this project's files.
-        out: the folder of the release.
-        version: of the release.
-        date: of everything in the archives, in seconds since 1970: the same files give the same bytes.
+        files: The folder of this project's files.
+        out: The folder of the release.
+        version: The version of the release.
+        date: The date of all files in the archive, in seconds since 1970: equal files give equal archives.
     """
     plugin = pyz(files, version)
     (out / NAME).write_bytes(plugin)
@@ -60,18 +60,20 @@ def write(files: Path, out: Path, version: str, date: int) -> None:
 
 
 def pyz(files: Path, version: str) -> bytes:
-    """Returns the plugin: a zip file that Python runs, without compiled files."""
+    """Returns the plugin as a zip file that Python can run, without compiled files."""
     packed = io.BytesIO(b"#!/usr/bin/env python3\n")
     packed.seek(0, io.SEEK_END)
     with zipfile.ZipFile(packed, "a", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in sorted({**dict(_own(files, version)), **dict(_others())}.items()):
+        for name, content in sorted(
+            {**dict(_project_files(files, version)), **dict(_library_files())}.items()
+        ):
             entry = zipfile.ZipInfo(name)
             entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, (stat.S_IFREG | 0o644) << 16
             archive.writestr(entry, content)
     return packed.getvalue()
 
 
-def _own(files: Path, version: str) -> Iterator[tuple[str, bytes]]:
+def _project_files(files: Path, version: str) -> Iterator[tuple[str, bytes]]:
     for package in PACKAGES:
         for path in (files / package).rglob("*"):
             if path.is_file() and "__pycache__" not in path.parts:
@@ -83,7 +85,7 @@ def _own(files: Path, version: str) -> Iterator[tuple[str, bytes]]:
     yield f"ultraserver_webhook-{version}.dist-info/METADATA", about.encode()
 
 
-def _others() -> Iterator[tuple[str, bytes]]:
+def _library_files() -> Iterator[tuple[str, bytes]]:
     """Yields the files of the locked libraries, with their licences."""
     for library in LIBRARIES:
         for file in distribution(library).files or ():
@@ -93,18 +95,18 @@ def _others() -> Iterator[tuple[str, bytes]]:
 
 
 def _manifest(archive: Path, version: str) -> str:
-    """Returns what krew installs the plugin by (its documentation, "Plugin manifests")."""
+    """Returns the manifest with which krew installs the plugin."""
     system = {"matchExpressions": [{"key": "os", "operator": "In", "values": ["darwin", "linux"]}]}
     platform = {
         "selector": system,
-        "uri": f"{WHERE}/v{version}/{archive.name}",
+        "uri": f"{RELEASES_URL}/v{version}/{archive.name}",
         "sha256": hashlib.sha256(archive.read_bytes()).hexdigest(),
         "files": [{"from": NAME, "to": "."}, {"from": "LICENSE", "to": "."}],
         "bin": NAME,
     }
     spec = {
         "version": f"v{version}",
-        "homepage": WHERE.rpartition("/")[0],
+        "homepage": RELEASES_URL.rpartition("/")[0],
         "shortDescription": "See and check jobs on AWS Neuron UltraServers",
         "description": (
             "Shows whether a job is placed whole on UltraServers, what a job waits for, and who is on\n"
