@@ -125,9 +125,7 @@ _DOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 _PREFIX = f"({_DOMAIN}/)?"
 _NAME = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _FORM = "at most 63 letters, digits, '-', '_' and '.', the first and last a letter or digit"
-_OBJECT = (
-    "the name of an object: at most 253 lower case letters, digits, '-' and '.', the first and last no sign"
-)
+_OBJECT = "the name of an object: at most 253 lower case letters, digits, '-' and '.', the first and last a letter or digit"
 PATTERNS: dict[str, tuple[str, str]] = {
     "LabelKey": (f"^{_PREFIX}{_NAME}$", f"a key of a label: NAME or DOMAIN/NAME, where NAME has {_FORM}"),
     "GateName": (f"^{_PREFIX}{_NAME}$", f"the name of a gate: NAME or DOMAIN/NAME, where NAME has {_FORM}"),
@@ -138,12 +136,12 @@ PATTERNS: dict[str, tuple[str, str]] = {
     "LabelValue": (f"^({_NAME})?$", f"a value of a label: {_FORM}"),
     "DnsLabel": (
         "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$",
-        "a name there: at most 63 lower case letters, digits and '-', the first and last a letter or digit",
+        "a DNS label: at most 63 lower case letters, digits and '-', the first and last a letter or digit",
     ),
     "ObjectName": (f"^(?=.{{1,253}}$){_DOMAIN}$", _OBJECT),
     "NameOrNone": (f"^((?=.{{1,253}}$){_DOMAIN})?$", _OBJECT),
     "MountPath": ("^.", "a path: write where the container has the volume, such as /data"),
-    "EnvName": ("^[ -<>-~]+$", "the name of a variable: printable ASCII signs but '='"),
+    "EnvName": ("^[ -<>-~]+$", "the name of a variable: printable ASCII characters except '='"),
 }
 """The forms of texts, as in apimachinery's ``util/validation``. A form has a pattern and a description."""
 

@@ -25,7 +25,7 @@ def sign(sums: Path, key: Path) -> None:
     """
     command = ["ssh-keygen", "-q", "-Y", "sign", "-n", NAMESPACE, "-f", str(key), str(sums)]
     if subprocess.run(command, check=False).returncode:
-        raise ReleaseError(f"{key} does not sign, see above")
+        raise ReleaseError(f"ssh-keygen cannot sign with {key}, see above")
 
 
 def why_refused(sums: Path, signers: Path = SIGNERS) -> str:

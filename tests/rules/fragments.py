@@ -51,8 +51,8 @@ REFUSED = {
     "pull policy": (container(imagePullPolicy="always"), "did you mean 'Always'?"),
     "restart policy": (spec(restartPolicy="OnFail"), "did you mean 'OnFailure'?"),
     "name of a variable": (container(env=[{"name": "A=B", "value": "c"}]), "is not the name of a variable"),
-    "name of a volume": (spec(volumes=[{"name": "My Volume", "emptyDir": {}}]), "is not a name there"),
-    "name of a container": (spec(containers=[{"name": "main_1"}]), "is not a name there"),
+    "name of a volume": (spec(volumes=[{"name": "My Volume", "emptyDir": {}}]), "is not a DNS label"),
+    "name of a container": (spec(containers=[{"name": "main_1"}]), "is not a DNS label"),
     "quantity": (container(resources={"limits": {"cpu": "2 cores"}}), "is not a quantity, such as"),
     "port": (container(ports=[{"containerPort": 70000}]), "must be between 1 and 65535"),
     "tolerationSeconds with the effect NoSchedule": (
