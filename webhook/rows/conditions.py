@@ -1,8 +1,8 @@
 """Defines the conditions of ``match``, which decide whether a rule applies to an object.
 
 Each condition that `Match` has as a field is a class here. The class has the type of the value, a check and a
-short form for listings. Its docstring describes the key. The protocols `Group` and `Job` list what conditions
-may read; classes of `webhook.engine` implement them.
+short form for listings. Its docstring is the description of the key in the published schema. The protocols
+`Group` and `Job` list the attributes that conditions read; classes of `webhook.engine` implement them.
 """
 
 import fnmatch
@@ -54,7 +54,7 @@ NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 
 
 class Group(Protocol):
-    """What a condition may read of a group of a job's pods."""
+    """The attributes of a group of pods that conditions read."""
 
     template: Json
 
@@ -71,7 +71,7 @@ class Group(Protocol):
 
 
 class Job(Protocol):
-    """What a condition may read of a job."""
+    """The attributes of a job that conditions read."""
 
     workload: Workload
     object: Json
@@ -122,7 +122,7 @@ class Condition(Generic[T]):
         return [key if self.value else f"not {key}"]
 
     def explain_unreachable(self, _: Scope) -> Iterator[tuple[Path, str]]:
-        """Yields why the condition is invalid or never met, each reason with a path below its key."""
+        """Yields the reasons why the condition is invalid or never met, each with a path below the key."""
         yield from ()
 
 
@@ -165,7 +165,7 @@ class FamilyName(JobCondition[tuple[str, ...]], written=Texts):
     def explain_unreachable(self, scope: Scope) -> Iterator[tuple[Path, str]]:
         names = [family.name for family in scope.families]
         if not any(map(self.allows, names)):
-            yield (), f"unreachable: no family of the table has such a name; it has {', '.join(names)}"
+            yield (), f"unreachable: no family of the table has such a name; the table has {', '.join(names)}"
 
 
 class ShapeValues(JobCondition[Mapping[str, tuple[str, ...]]]):
@@ -214,8 +214,9 @@ class GetsDevices(
 ):
     """How workers get devices: configured (claim with nodeConfig), claimed (other claim), requested or none.
 
-    unknown: only by claims that pods share. shared: by such claims, and in another way. If templates differ:
-    mixed (at most one pod has no devices) or some (several pods have none). ``!none``: all except none.
+    unknown: only by claims that pods share. shared: by claims that pods share, and in another way. If the
+    ways of several templates differ: mixed if at most one pod has no devices, or else some. ``!`` and a word
+    stand for all other words.
     """
 
     def failure(self, job: Job) -> str | None:
@@ -225,7 +226,7 @@ class GetsDevices(
 
 
 class Numbered(JobCondition[bool], written=Flag):
-    """true: each pod that takes a node has a number of its own. false: not every such pod has one."""
+    """true: each pod that takes a node has a number of its own. false: some pods have none."""
 
     def failure(self, job: Job) -> str | None:
         if self.value == job.is_numbered:
@@ -233,7 +234,7 @@ class Numbered(JobCondition[bool], written=Flag):
         return f"{'not every' if self.value else 'every'} pod has a number of its own"
 
 
-def _to_ranges(value: Any) -> Mapping[str, Range]:  # noqa: ANN401 - what the type of match.requests takes
+def _to_ranges(value: Any) -> Mapping[str, Range]:  # noqa: ANN401 - a checked list or map
     amounts = value if isinstance(value, dict) else dict.fromkeys(value, 0)
     return {name: as_range(amount) for name, amount in amounts.items()}
 
@@ -259,7 +260,7 @@ class Requests(TemplateCondition[Mapping[str, Range]]):
                 return None
         return f"the {owner} asks for none of {', '.join(self._amounts)}"
 
-    def short_form(self, key: str) -> Iterable[str]:  # noqa: ARG002 - its text does not name the key
+    def short_form(self, key: str) -> Iterable[str]:  # noqa: ARG002 - the short form does not name the key
         return [f"asks for {'|'.join(self._amounts)}"]
 
 
@@ -284,7 +285,7 @@ class InstanceType(TemplateCondition[tuple[str, ...]], written=Texts):
 
 
 class Excludes(TemplateCondition[Mapping[str, tuple[str, ...]]], written=SomePatterns):
-    """Values of node labels; globs. The pod's node selection excludes all these values of a label."""
+    """Values of node labels; globs. The pod's node selection excludes all values of one of these labels."""
 
     def failure(self, group: Group, owner: str) -> str | None:
         selection = group.selection
@@ -329,7 +330,7 @@ class InTemplate(
         reason = ""
         for patterns in self.value:
             for path, allowed in patterns.items():
-                values = [get(group.template, part) for part in path.find_all(group.template)]
+                values = [get(group.template, location) for location in path.find_all(group.template)]
                 value = _find_deciding_value(values, allowed) if len(values) > 1 else next(iter(values), "")
                 if not matches(text_of(value) if value else "", allowed):
                     reason = reason or describe_mismatch(
@@ -347,7 +348,7 @@ class UnsupportedCount(TemplateCondition[tuple[str, ...]], written=Texts):
     def failure(self, group: Group, owner: str) -> str | None:
         if group.find_unsupported_request(self.value):
             return None
-        return f"the {owner} requests no number of devices that is known to be unsupported"
+        return f"the {owner} requests no number of devices that deviceCounts excludes"
 
     def explain_unreachable(self, scope: Scope) -> Iterator[tuple[Path, str]]:
         if not scope.device_counts:
@@ -402,9 +403,9 @@ class Labels(ObjectCondition[Mapping[str, tuple[str, ...]]], written=SomePattern
         for key, allowed in self.value.items():
             name, value = key, labels.get(key, "")
             if "*" in key:
-                candidates = {name: labels[name] for name in fnmatch.filter(labels, key)}
-                value = _find_deciding_value([*candidates.values()], allowed)
-                name = next((name for name in candidates if value and candidates[name] == value), key)
+                named_labels = {name: labels[name] for name in fnmatch.filter(labels, key)}
+                value = _find_deciding_value([*named_labels.values()], allowed)
+                name = next((name for name in named_labels if value and named_labels[name] == value), key)
             if not matches(text_of(value), allowed):
                 return f"{self.kind} {name} is {shown(value, 40)}, not {join_or(allowed)}"
         return None
@@ -456,19 +457,20 @@ class Namespace(ObjectCondition[tuple[str, ...]], written=Texts):
 
 
 def _fill_patterns(patterns: tuple[str, ...], values: Mapping[str, Json]) -> tuple[str, ...]:
-    """Returns patterns with placeholders filled in; ``*`` if all are exclusions for lists that are empty."""
+    """Returns patterns with placeholders filled in; ``*`` if they exclude only elements of empty lists."""
     texts = tuple(fill_texts(patterns, values))
     are_exclusions = [text.startswith("!") for text in patterns]
     if all(are_exclusions):
         return texts or ("*",)
-    # If the lists of allowed texts are empty, no text is allowed. Exclusions alone would allow other texts.
+    # If only exclusions remain, the allowed lists are empty. Exclusions alone would allow all other texts.
     return texts if not all(text.startswith("!") for text in texts) else ()
 
 
 def _find_deciding_value(values: Sequence[Json], patterns: tuple[str, ...]) -> Json:
-    """Returns the value that decides whether several values match: an excluded or else an allowed value.
+    """Returns the value that decides whether several values match the patterns.
 
-    Without such a value, returns the first value. Empty values, false and 0 are ignored.
+    This is the first value that a pattern excludes, or else the first that the patterns allow, or else the
+    first value. Empty values, false and 0 are ignored.
     """
     nonempty_values = [value for value in values if value]
     exclusions = tuple(text for text in patterns if text.startswith("!"))
@@ -484,7 +486,7 @@ def _join_patterns(patterns: Mapping[object, Iterable[str]]) -> str:
 
 
 def _find_mismatch(job: Job, name: str, allowed: tuple[str, ...]) -> str | None:
-    """Returns why the value of a workload's field is not allowed; None if it is."""
+    """Returns why the value of a workload's field is not allowed; None if it is allowed."""
     if name not in job.workload.fields:
         return f"a {job.workload.name} has no field {name}"
     if matches(text := job.field(name), allowed):

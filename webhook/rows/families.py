@@ -24,7 +24,7 @@ from webhook.rows.written import (
 )
 
 NODE: Literal["node"] = "node"
-"""Stands for all devices of a node, in place of a number."""
+"""The word for all devices of a node, in place of a number."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class Claimed(Row):
     """How many devices a device claim requests.
 
     Attributes:
-        takes: ``node`` for all devices of a node, or a number of devices. The minimum of the first resource
-            in wholeNode, or a larger number, means a node, too.
+        takes: ``node`` for all devices of a node, or a number of devices. A number that is not below the
+            minimum of the first resource in wholeNode also means a node.
         node_config: The node config of the claim template. A job that names another node config is refused.
     """
 
@@ -93,18 +93,18 @@ class Family(Row):
     Attributes:
         name: The family's name, which no other family has.
         mode: enforce (default); or off: the table does not place jobs on these machines.
-        instance_types: Instance types; globs, except the first. A job that selects no instance type gets the
-            first. The table does not place a job that excludes all of them.
-        whole_node: Resources of a node, each with the number that a worker must request. The table does not
-            place a job whose workers request less. If workers request more than a Range allows, it
-            places the job only if they select an instance type. 0: any number above 0 is enough.
-        claims: What a device claim requests, by glob for the name of its ResourceClaimTemplate. The first
-            glob that matches is used.
+        instance_types: Instance types: a name, and then names or globs. A job that selects no instance type
+            gets the first. The table does not place a job that excludes all these types.
+        whole_node: Resources of a node, each with the minimum or the Range that a worker must request. 0: any
+            number above 0 is enough. The table does not place a job whose workers request less. If they
+            request more than the Range allows, the job is placed only if they select an instance type.
+        claims: What a device claim requests, by the name of its ResourceClaimTemplate; globs. The first glob
+            that matches is used.
         node_labels: Other node labels of these machines, with values; globs. The table does not place a job
             that selects other values.
         units: The units of these machines. A shape uses the smallest unit that has enough nodes.
-        shapes: Sizes of jobs. A job gets the first shape that fits its number of workers and the node config
-            that it names, if any.
+        shapes: Sizes of jobs. A job gets the first shape that fits its number of workers and, if the job
+            names a node config, this node config.
     """
 
     name: Name
@@ -134,7 +134,7 @@ class Family(Row):
         return min(large_units, key=lambda unit: unit.nodes, default=None)
 
     def fits(self, nodes: int) -> bool:
-        """Returns whether a job with this number of nodes gets a shape, and the shape does not deny it."""
+        """Returns whether a job with this number of nodes gets a shape that does not deny the job."""
         shape = next((shape for shape in self.shapes if shape.find_config(nodes)), None)
         return shape is not None and not shape.deny
 

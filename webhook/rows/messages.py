@@ -1,4 +1,4 @@
-"""The texts about rows, except texts that only one check or condition composes from its own values."""
+"""Messages about rows. A message that only one check or condition composes is in that code instead."""
 
 from typing import Final
 

@@ -16,9 +16,9 @@ ABSENT: Final = object()
 """The value of a placeholder whose key or list element is removed, because the job has no value for it."""
 
 PATTERN: Final = re.compile(r"(\$?)\$\(([a-z][A-Za-z0-9]*\.[A-Za-z0-9][A-Za-z0-9_-]*)\)")
-"""Matches a placeholder; a second dollar escapes it.
+"""Matches a placeholder; a dollar sign before it escapes it.
 
-A shell substitution matches only if it runs a command with a dot in its name.
+A shell's command substitution, ``$(...)``, matches only if it is one command with a dot in its name.
 """
 
 OF_JOB: Final[dict[str, str]] = {
@@ -28,10 +28,10 @@ OF_JOB: Final[dict[str, str]] = {
     "job.workers": "number of pods with the role worker, without a launcher or master that takes a node",
     "job.nodes": "number of nodes the job takes, also for a master, and for a launcher that runs ranks",
     "job.instanceType": "the first instance type of the family that the job's workers permit",
-    "job.clusterLabels": "labels by which its workers select nodes, and which the table does not know",
-    "job.contradiction": "why no nodes can meet the requirements of its author and its shape",
+    "job.clusterLabels": "labels by which the job's workers select nodes, and which the table does not have",
+    "job.contradiction": "why no nodes can meet both the author's requirements and the job's shape",
     "job.peers": "a map of labels that, in the namespace, only the job's pods that take nodes have",
-    "job.groupLabels": "a list with the label that separates an object's jobs; removed if there is none",
+    "job.groupLabels": "a list with the value of the workload's key `group`; removed if this key is not set",
     "job.timeLimit": "value of the annotation ultraserver-webhook.io/time-limit",
     "job.onNodeFailure": "value of the annotation ultraserver-webhook.io/on-node-failure",
     "job.place": "the placement annotation for the pods of a template",
@@ -41,7 +41,7 @@ OF_JOB: Final[dict[str, str]] = {
     "shape.nodeConfig": "how many workers share a unit: the node config",
     "shape.topologyKey": "topology key of the shape; only for rules whose shapes all have a topology key",
 }
-"""Placeholders about the object, with descriptions. A value is text, if its description names no type."""
+"""Placeholders about the object, with descriptions. A value is text if its description names no type."""
 
 OF_ANNOTATIONS: Final = {"job.timeLimit": keys.TIME_LIMIT, "job.onNodeFailure": keys.ON_NODE_FAILURE}
 """Placeholders for annotations of the job, with the keys of the annotations."""
@@ -77,8 +77,8 @@ ROLE_MAPS: Final[dict[str, str]] = {
     "securityContext": "securityContext of the main container of the role's template",
     "resources": "resources of the main container of the role's template",
 }
-"""Placeholders for maps of each role: a map is a whole value. Without one, resources are empty,
-and the key of a securityContext is removed."""
+"""Placeholders for maps of each role. If the container has no such map, ``resources`` is an empty map, and
+the key of ``securityContext`` is removed."""
 
 SSH_LISTS: Final = frozenset({"sshEnv", "sshEnvFrom", "sshMounts"})
 SSH_NAMES: Final = SSH_LISTS | {"sshUnclear"}
@@ -124,14 +124,14 @@ def placeholders_in(node: Json) -> Iterator[str]:
 
 
 def lists_in(node: Json) -> Iterator[str]:
-    """Yields those of `SSH_LISTS` that are elements of lists in a tree. Without a value, they add nothing."""
+    """Yields `SSH_LISTS` placeholders that are elements of lists. Without a value, they add no elements."""
     for path, text in walk(node):
         if path and isinstance(path[-1], int) and (match := PATTERN.fullmatch(str(text))):
             yield from [match[2]] if match[2].partition(".")[2] in SSH_LISTS else []
 
 
 def substitute(node: Json, texts: Mapping[str, Json]) -> Json:
-    """Returns a tree with texts in place of placeholders. Placeholders in or without such a text remain."""
+    """Returns a tree with texts in place of their placeholders. Placeholders in these texts remain."""
     if isinstance(node, str):
         return PATTERN.sub(lambda match: match[0] if match[1] else texts.get(match[2], match[0]), node)
     if isinstance(node, dict):
@@ -156,7 +156,7 @@ Filler = Callable[[Mapping[str, Json]], Json]
 def make_filler(node: Json) -> Filler | None:
     """Returns the function that fills in a tree; None if no text in the tree contains ``$(``.
 
-    The result of this function shares all parts without placeholders with the tree.
+    The filled tree shares all parts without placeholders with the original tree.
     """
     if isinstance(node, str):
         return _make_text_filler(node) if "$(" in node else None
@@ -185,11 +185,11 @@ def _fill(
 ) -> Json:
     """Returns a tree with its placeholders filled in. Copies only the maps and lists above placeholders.
 
-    ``copies`` has the index of the copied parent, and the key in the parent, of each map or list to copy.
-    ``fills`` has them for each text with placeholders. A list that becomes empty is removed.
+    ``copies`` has a pair for each map or list to copy: the index of its copied parent, and its key there.
+    ``fills`` has this pair and a filler for each text. A list that becomes empty is removed.
     """
     new_nodes = [node.copy()]
-    changed_lists: dict[int, None] = {}  # the lists to which elements were added, or that lost one
+    changed_lists: dict[int, None] = {}  # the indices of lists that get or lose elements
     for parent, key in copies:
         new_nodes[parent][key] = new_node = new_nodes[parent][key].copy()
         new_nodes.append(new_node)
@@ -202,7 +202,7 @@ def _fill(
             del new_nodes[parent][key]
     for list_index in changed_lists:
         items_by_name: dict[str | int, Json] = {}
-        for item in new_nodes[list_index]:  # if names are equal, the first item stays, as in a merge
+        for item in new_nodes[list_index]:  # if names are equal, the first item is kept, as in a merge
             name = (item.get("mountPath") or item.get("name")) if isinstance(item, dict) else None
             items_by_name.setdefault(name or len(items_by_name), item)
         parent, key = copies[list_index - 1]

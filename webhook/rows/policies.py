@@ -1,7 +1,7 @@
 """Defines modes, and the policies that set modes for some objects.
 
-The table has a mode, and each rule has one. A policy replaces modes for the objects to which it applies. For
-each rule, the weaker of its mode and the table's mode applies (docs/rule-table.md, Policies).
+The table has a mode, and each rule has a mode. The weaker of the two applies to the rule: for example, shadow
+is weaker than enforce. A policy replaces modes for some objects (docs/rule-table.md, Policies).
 """
 
 from collections import defaultdict
@@ -31,14 +31,14 @@ WrittenMode = Annotated[Mode, or_bare_off(Literal["enforce", "shadow", "off", Fa
 """A mode as it is written in the table."""
 
 
-def _check_text(value: Any) -> Any:  # noqa: ANN401 - any written value
+def _check_text(value: Any) -> Any:  # noqa: ANN401 - any value in a table
     """Returns a text unchanged. Refuses other values: pydantic would read a number as a Unix time."""
     if not isinstance(value, str):
         raise ValueError(f"{value!r} is not a string: write it as '2026-12-31T18:00:00Z'")  # noqa: TRY004
     return value
 
 
-def _to_unix_time(moment: Any) -> float:  # noqa: ANN401 - a datetime, which rows must not import
+def _to_unix_time(moment: Any) -> float:  # noqa: ANN401 - a datetime, but rows must not import it
     if moment.year < FIRST_YEAR:
         raise ValueError(f"{moment.isoformat()} is long past: a policy ends in {FIRST_YEAR} at the earliest")
     return float(moment.timestamp())
@@ -48,7 +48,7 @@ FIRST_YEAR: Final = 2000
 """The first year in which a policy may end."""
 
 _NAMESPACE: Final = r"^!?[a-z0-9*?\[\]!-]+$"
-"""Matches a glob for names of namespaces, which are DNS labels (RFC 1123)."""
+"""Matches a glob for names of namespaces (DNS labels, RFC 1123), or ``!`` and a glob."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,11 +75,11 @@ class Policy(Row):
 
     Attributes:
         namespaces: Names of namespaces; globs. Default: all. E.g. research-*
-        labels: Values of the object's labels, except labels that rules set. E.g. {team: vision}
+        labels: Values of the object's labels; globs. Labels that rules set are refused. E.g. {team: vision}
         mode: A mode in place of the mode of the table. E.g. shadow
         rules: Modes in place of the modes of the rules, by name or glob. An exact name takes precedence over
             globs, and a longer glob over a shorter glob. E.g. {"apart-*": shadow}
-        reason: Why the policy exists. The log, audit annotations and previews show it. E.g. They try it out.
+        reason: Why the policy exists. The log, audit annotations and previews show it. E.g. A first test.
         until: The time at which the policy ends, with a time zone. E.g. 2026-12-31T18:00:00Z
     """
 
@@ -101,7 +101,7 @@ class Policy(Row):
         return self.until is not None and self.until <= now
 
     def matches_labels(self, obj: Json) -> bool:
-        """Returns whether an object has the policy's labels. The namespace is not checked."""
+        """Returns whether an object's labels match the policy. The namespace is not checked."""
         labels = get_map(obj, ("metadata", "labels")) if self.labels else {}
         return all(matches(text_of(labels.get(key, "")), allowed) for key, allowed in self.labels.items())
 
@@ -166,19 +166,19 @@ class Ruling:
 
 
 class PolicyIndex:
-    """Finds the policy for an object of a namespace. An index by label skips policies for other labels."""
+    """Finds the policy for an object in a namespace. An index by label skips policies for other labels."""
 
     def __init__(self, rulings: Sequence[Ruling], namespace: str) -> None:
-        """Stores those policies that are for a namespace, in their order."""
+        """Stores the policies for a namespace, in the order of the table."""
         self._rulings = [
-            item
-            for item in rulings
-            if not item.policy.namespaces or matches(namespace, item.policy.namespaces)
+            ruling
+            for ruling in rulings
+            if not ruling.policy.namespaces or matches(namespace, ruling.policy.namespaces)
         ]
         self._by_label: dict[tuple[str, str], list[int]] = defaultdict(list)
         self._unindexed: list[int] = []
-        for index, item in enumerate(self._rulings):
-            key, values = next(iter(item.policy.labels.items()), ("", ("*",)))
+        for index, ruling in enumerate(self._rulings):
+            key, values = next(iter(ruling.policy.labels.items()), ("", ("*",)))
             if any(value == "" or value[0] == "!" or is_glob(value) for value in values):
                 self._unindexed.append(index)
             else:
@@ -193,6 +193,10 @@ class PolicyIndex:
                 indices += self._by_label.get((key, text_of(value)), ())
         rulings = (self._rulings[index] for index in sorted(indices))
         return next(
-            (item for item in rulings if not item.policy.has_ended(now) and item.policy.matches_labels(obj)),
+            (
+                ruling
+                for ruling in rulings
+                if not ruling.policy.has_ended(now) and ruling.policy.matches_labels(obj)
+            ),
             None,
         )

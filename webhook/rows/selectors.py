@@ -46,7 +46,7 @@ class Selector(Row):
 
     @cached_property
     def expressions(self) -> Sequence[Expression]:
-        """All expressions of the selector, including those for ``match_labels``."""
+        """All expressions of the selector. Each label in ``match_labels`` is an expression with In."""
         labels = self.match_labels.items()
         return [*(Expression(key, "In", (value,)) for key, value in labels), *self.match_expressions]
 

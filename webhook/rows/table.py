@@ -23,7 +23,7 @@ from webhook.rows.workloads import ANY, Candidates, Workload
 from webhook.rows.written import Flag, Key, Maybe, Name, Positive, Role, Row, Texts, Unique, Words, read_as
 
 
-def _to_counts(value: Any) -> tuple[int, ...]:  # noqa: ANN401 - what the type of deviceCounts takes
+def _to_counts(value: Any) -> tuple[int, ...]:  # noqa: ANN401 - a checked list or text
     if isinstance(value, str):
         return tuple(range(1, last_number(value) + 1))
     if 1 not in value:
@@ -52,7 +52,7 @@ class MountFree(Row):
         mount_path: The path of the mount.
         name: The name of the only volume that may be mounted there.
         container: The name of the container. Default: the main container.
-        exists: true: the rule does not match if a template does not have the volume.
+        exists: true: the rule matches only if each template has the volume.
     """
 
     mount_path: str
@@ -85,13 +85,13 @@ class Match(Row):
             template that meets them.
         single: true: the role has exactly one template. false: the role has several templates.
         fault: A mistake in the job. user: a worker does not run as root, or its root file system is
-            read-only. deadline: the job sets the field that the workload's key deadline names. amount: a
-            request exceeds wholeNode. limit: a resource limit differs from its request. idle: a Pod requests
-            no devices, and other Pods do. resource, key: the name of a resource or key is probably misspelt.
-            hostfile: mpirun's options name the operator's host file. queue: the job has a label or annotation
-            of Kueue. timeLimit: the time limit is not a length of time. affinity: a required term has a
-            unit's label as its topology key. spread: a spread constraint prevents the workers of a block from
-            sharing one unit.
+            read-only. deadline: the workload's field deadline has a value in the job. amount: a worker
+            requests more than a node has. limit: a resource limit is missing or differs from its request.
+            idle: one Pod requests no devices, and all other Pods do. resource, key: the name of a resource,
+            or the key of a label or annotation, is probably misspelt. hostfile: MPI's options or variables
+            name the operator's host file. queue: the job has a label or annotation of Kueue. timeLimit: the
+            time limit is not a length of time. affinity: a required term has a unit's label as its topology
+            key. spread: a spread constraint prevents the workers of a block from sharing one unit.
         mount_free: A mount path that must be free: see MountFree.
     """
 
@@ -154,7 +154,7 @@ class Match(Row):
 
     @cached_property
     def has_late_conditions(self) -> bool:
-        """Whether there are conditions on more than the facts that many jobs have in common."""
+        """Whether there are other conditions than `job_conditions`: on templates, the object or a fault."""
         return bool(
             self.template_conditions or self.object_conditions or self.fault or self.single is not None
         )
@@ -176,7 +176,10 @@ LAST_STAGE = 2
 
 @dataclass(frozen=True)
 class Rule(Row):
-    """A rule has ``add``, ``warn``, ``deny``, ``unplaced`` or ``placer``, or is in another rule's ``unless``.
+    """Conditions, with the effect on jobs that meet them: what is added, a message, or the placer.
+
+    A rule without an effect (``add``, ``warn``, ``deny``, ``unplaced``, ``placer``) must be in another rule's
+    ``unless``.
 
     Attributes:
         name: The rule's name, which no other rule has.
@@ -229,12 +232,12 @@ class Rule(Row):
 
     @cached_property
     def required_placeholders(self) -> frozenset[str]:
-        """The placeholders without whose values the rule is skipped: all except those of `lists_in`."""
+        """All placeholders except `lists_in`. If one of them has no value, the rule is skipped."""
         return self.placeholders.difference(lists_in(self.add))
 
     @cached_property
     def container_placeholders(self) -> Mapping[str, str]:
-        """The placeholders for the role's main container, with their names after the dot."""
+        """The placeholders for the role's main container, each with its name after the dot."""
         return _pick(self.placeholders, self.match.role, OF_CONTAINER)
 
     @cached_property
@@ -264,7 +267,7 @@ class Rule(Row):
 
 
 def _pick(placeholders: Iterable[str], owner: str, names: Container[str]) -> Mapping[str, str]:
-    """Returns those placeholders ``OWNER.NAME`` with this owner and one of the names, each with its name."""
+    """Returns the placeholders ``OWNER.NAME`` that have this owner and one of these names, with the NAME."""
     parts = {key: key.partition(".") for key in placeholders}
     return {key: name for key, (prefix, _, name) in parts.items() if prefix == owner and name in names}
 
@@ -291,8 +294,8 @@ class TableFile(Row):
         device_counts: For each instance type, the valid numbers of devices in a container: a list, or ``up to
             N``. For other types, any number is valid.
         workloads: Kinds of job.
-        families: Machines, with the sizes of jobs on them. A job belongs to the first family that its node
-            selection permits, if possible to a family whose nodes it requests.
+        families: Machines, with the sizes of jobs on them. A job belongs to a family that its node selection
+            permits: if possible, to a family whose nodes it requests, or else to the first family.
         rules: What is added to which pod templates. The rules are applied in this order.
         policies: Modes for some namespaces or labels. The first policy that matches applies.
         guarantees: Whole units that are kept free for a team. For each namespace and unit label, the first
@@ -338,7 +341,7 @@ class Table(TableFile):
     Attributes:
         revision: Twelve hexadecimal digits that change with the table's content.
         script: The init script, which is added to launchers' Pods.
-        origins: The places where each rule is written: first the rule itself, then what changes it.
+        origins: The places where each rule is written: first the rule itself, then its changes.
         split_rules_cache: The results of `webhook.engine.match.split_rules`, by the facts about the job.
     """
 
@@ -353,8 +356,8 @@ class Table(TableFile):
     def find_origin(self, rule: str, key: str) -> Origin | None:
         """Returns the last place that sets a key of a rule, or else the first place of the rule, if any."""
         origins = self.origins.get(rule, ())
-        setting = (origin for origin in reversed(origins) if key in origin.keys)
-        return next(setting, next(iter(origins), None))
+        origins_with_key = (origin for origin in reversed(origins) if key in origin.keys)
+        return next(origins_with_key, next(iter(origins), None))
 
     @cached_property
     def enabled_families(self) -> Sequence[Family]:

@@ -40,7 +40,7 @@ ANY = "any"
 """The role of all groups."""
 
 NUMBER_LIMIT = 10**9
-"""A field without the function min or least cannot be a number of this size or larger."""
+"""A number in a field must be smaller. Fields with the function min or least accept larger numbers."""
 
 
 @dataclass(frozen=True)
@@ -88,11 +88,11 @@ class Field(Row):
     """A value of the object, as text. A JSON pointer alone stands for a Field with this path.
 
     Attributes:
-        path: JSON pointer to the value. With [*], the first element that has a value.
+        path: JSON pointer to the value. With [*], the first element that has a value is used.
         default: The text if the value is missing. It may contain $(value.NAME). E.g. none
         function: dirname: the directory of a file path. min: the smaller of two quantities, the value and the
             default; a value of 0 means no limit. count: the length of a list. least: with [*], the smallest
-            number of all elements; an element without a number has the default.
+            number of all elements; the default is used for an element without a number.
     """
 
     path: Pointer
@@ -103,8 +103,8 @@ class Field(Row):
         """Returns the text of the field in an object; the default if the value is missing or empty.
 
         Raises:
-            WrongTypeError: The value is not a text, a truth value or a number of a permitted size, and the
-                field's function cannot read it.
+            WrongTypeError: The field's function cannot read the value, and the value is neither a text, nor
+                true or false, nor a whole number below `NUMBER_LIMIT`.
         """
         if self.function == LEAST:
             values = (get(obj, path) for path in self.path.find_all(obj))
@@ -126,7 +126,7 @@ class Field(Row):
         text = value or self.default
         if self.function != "dirname":
             return text
-        # The root directory has other files, too. For a file in it, the default's directory is used.
+        # For a file in the root directory, the default's directory is used: the root has other files, too.
         directories = (path.rstrip("/").rpartition("/")[0] for path in (text, self.default))
         return next(filter(None, directories), "/")
 
@@ -157,7 +157,7 @@ def _to_factor(value: int | ObjectPath | Factor) -> Factor:
 
 
 Factors = Annotated[tuple[Factor, ...], one_or_more(Whole | Pointer | Factor, _to_factor)]
-"""A number of the job, or several numbers that are multiplied. A missing number of a pointer is 0."""
+"""A number of the job, or several numbers that are multiplied. For a missing field, the number is 0."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,8 +191,8 @@ class Number(Summand):
         plus: Up to three more summands.
         continues: true: the number is the position within the group, and the pods of earlier groups have
             smaller numbers.
-        count: How many values differ, written like ``replicas``. If it is neither 0 nor the number of
-            pods, the pods have no number of their own, and whole-job admission does not place the job.
+        count: How many distinct values it has, written like ``replicas``. If it is neither 0 nor the number
+            of pods, the job is not ``numbered``, so whole-job admission does not place the job.
         completion_mode: A field. If its value is NonIndexed, the pods have no number.
     """
 
@@ -224,10 +224,10 @@ class Group(Row):
             LIST[KEY=VALUE] selects an element of a list, and LIST[*] all elements.
         replicas: The number of pods that exist at the same time: a number, a JSON pointer (0 if the field is
             missing), a Factor, or a list of these, which are multiplied. Default: 1. With the number 0, the
-            only pod of the group is also the first pod of the next group.
+            group has one pod, which is also the first pod of the next group.
         takes_nodes: Whether each pod takes a node: true, false (default), a JSON pointer, or ``devices``.
             With ``devices``, pods take a node if they request a whole node or select an instance type. If an
-            opted-in job has no such pods, its pods that request devices take a node, or else all its pods.
+            opted-in job has no such pods, its pods that request devices take a node, or if none do, all pods.
             Pods that take no node have the role ``helper``.
         number: Where the number of a pod is. Default: pods have no number. E.g. {label:
             batch.kubernetes.io/job-completion-index}
@@ -289,8 +289,8 @@ class Workload(Row):
             values match is used. A workload without ``when`` comes last.
         fields: Values of the object, which ``match`` and $(field.NAME) use.
         peers: Labels by which affinity selects the pods of the job that take nodes. No other pods in the
-            namespace may have these labels. A value may be $(job.name). Default, and for
-            jobs with a generateName: the job label.
+            namespace may have these labels. A value may be $(job.name). By default, and
+            for jobs with a generateName, affinity selects by the job label.
         group: A label of the pods. Pods with different values of this label are placed as separate jobs.
         place: Only for Pods: the placement annotation of Pods without one. E.g. placer=affinity workers=1
             size=1 unit=kubernetes.io/hostname
@@ -332,6 +332,6 @@ class Workload(Row):
 
     @cached_property
     def roles(self) -> tuple[str, ...]:
-        """The roles that rules can match: those of its groups, and ``worker`` if a group can take nodes."""
+        """The roles that rules can match: the roles of groups, and ``worker`` if a group can take nodes."""
         roles = [role for group in self.groups for role in group.roles]
         return tuple(dict.fromkeys([*roles, WORKER] if self.takes_nodes else roles))

@@ -1,4 +1,4 @@
-"""Defines the types of the rows' keys: how a value is written in the table, and to what it is converted.
+"""Defines the types of keys of rows: the form of a value in the table, and how the value is converted.
 
 Pydantic uses these types to check and build rows, and to generate the published JSON Schema.
 """
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Row:
-    """A part of a table. The fields of a subclass are keys, in camel case; its docstring describes them."""
+    """A part of a table. A subclass's fields are keys, in camel case; its docstring describes them."""
 
     __pydantic_config__ = ConfigDict(alias_generator=to_camel, extra="forbid")
 
@@ -80,7 +80,7 @@ def _check_role(role: str) -> str:
 RESERVED = ("any", "devices", "family", "fault", "job", "shape", "field", "value", "script", "place", "units")
 
 _POINTER = "(/([^~/]|~[01])+)+"
-_POINTER_TEXT = "A JSON pointer (RFC 6901); LIST[KEY=VALUE] selects an element of a list, LIST[*] every one."
+_POINTER_TEXT = "A JSON pointer (RFC 6901); LIST[KEY=VALUE] selects an element of a list, LIST[*] all."
 
 Integer = Annotated[int, Strict()]
 Whole = Annotated[int, Strict(), Field(ge=0)]
