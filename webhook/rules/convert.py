@@ -1,4 +1,4 @@
-"""Converts a rule table of release 0.2.0 into the present form: a family has its candidates and shapes."""
+"""Converts a rule table of release 0.2.0 into the present form: candidates and shapes become a family."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -10,7 +10,15 @@ from common.texts import cut
 from webhook.documents import Document, DocumentError, dump_yaml, read_documents
 from webhook.objects.templates import matches
 from webhook.rules import messages
-from webhook.rules.convert_rows import RefusedError, Row, converted_rows, errors_at, list_of, rule, workload
+from webhook.rules.convert_rows import (
+    RefusedError,
+    Row,
+    convert_rule,
+    convert_workload,
+    converted_rows,
+    errors_at,
+    list_of,
+)
 from webhook.rules.load import NamedText, default_draft, document_of
 from webhook.rules.problems import Problem, TableError
 from webhook.rules.schema import OLD_VERSION, VERSION
@@ -24,8 +32,7 @@ FAMILY_KEYS: Final = ("instanceTypes", "claims", "nodeLabels")
 RULES_WITH_AWS_VARIANT: Final = frozenset(
     {"init-in-job-image", "wait-for-all-workers", "apart-across-namespaces", "apart-from-labelled-jobs"}
 )
-"""The rules of 0.2.0 with a variant of the AWS document, for the jobs to which the rule did not apply."""
-
+"""Rules for which 0.2.0 had a variant from the AWS document, for the jobs to which the rule did not apply."""
 
 JOINED_RULES: Final = ("kueue-level-unset-required", "kueue-level-unset-preferred")
 JOINT_RULE: Final = "kueue-level-unset-in-job"
@@ -42,7 +49,7 @@ PLACEMENT_RULES: Final = (
 """The rules of the file 30-placement.yaml of 0.2.0, which is packaged now; some of them are removed."""
 
 REMOVED_RULES: Final = ("driver-sets-mode", "*-as-mpirun", "kueue-own-*", "kueue-more-than-*")
-"""Globs for removed rules of 0.2.0 whose effect remains, so that no table can switch it off."""
+"""Globs for removed rules of 0.2.0 whose effect remains, so a table can no longer switch it off."""
 
 INDEXED_JOB: Final = "indexed-job"
 """A workload of 0.2.0 that is now a part of the workload `job`."""
@@ -62,12 +69,12 @@ def convert_table(text: NamedText) -> str:
         with errors_at():
             for key in ("workloads", "shapes", "rules"):
                 converted_rows(key, document.value.get(key, ()), itemgetter("name"))
-            new = dict(_sections(document.value))
+            new = dict(_convert_sections(document.value))
     except RefusedError as error:
         field = field_name(error.path)
         raise TableError([Problem(source, document.line_of(error.path), field, cut(str(error)))]) from error
     raw = text[1] if isinstance(text[1], str) else text[1].decode()
-    return _new_text(document, raw, new)
+    return _compose_text(document, raw, new)
 
 
 def find_removed_rules(text: NamedText, new: str) -> Iterator[str]:
@@ -87,7 +94,7 @@ def find_removed_rules(text: NamedText, new: str) -> Iterator[str]:
                 yield f"replaces: {other} of rule {name} is removed: there is no rule {other}"
 
 
-def _sections(old: Row) -> Iterator[tuple[str, Any]]:
+def _convert_sections(old: Row) -> Iterator[tuple[str, Any]]:
     """Yields the sections in the present form. `candidates` is left out if no key remains."""
     for key, value in old.items():
         if key == "candidates":
@@ -97,17 +104,17 @@ def _sections(old: Row) -> Iterator[tuple[str, Any]]:
             if new:
                 yield key, new
         elif key == "rules":
-            rows = converted_rows(key, value, rule)
-            rows = _changing_rules(rows) if "extends" in old else _ordered_rules(rows)
+            rows = converted_rows(key, value, convert_rule)
+            rows = _convert_changes(rows) if "extends" in old else _order_rules(rows)
             # An `off` without quotes keeps its form only if the section is unchanged.
             yield key, value if rows == value else [*map(_with_mode_text, rows)]
         elif key == "workloads":
             if "extends" in old and any(row["name"] == INDEXED_JOB for row in value):
                 raise ValueError(f"workload {INDEXED_JOB} is now a part of {JOB}: rename the row to {JOB}")
-            yield key, converted_rows(key, value, workload)
+            yield key, converted_rows(key, value, convert_workload)
         elif key != "shapes":
             yield key, VERSION if key == "apiVersion" else value
-    if family := _family(old):
+    if family := _make_family(old):
         yield "families", [family]
 
 
@@ -122,7 +129,7 @@ def _with_labels(candidates: Row) -> Row:
     return {"instanceTypeLabels": labels} | {key: item for key, item in candidates.items() if key not in keys}
 
 
-def _family(old: Row) -> Row:
+def _make_family(old: Row) -> Row:
     """Returns a family with the candidates and shapes of a table; empty if the table has neither."""
     packaged_family, extends = default_draft().raw["families"][0], "extends" in old
     candidates, shapes = old.get("candidates", {}), old.get("shapes", [])
@@ -131,56 +138,64 @@ def _family(old: Row) -> Row:
         amounts = candidates.get("wholeNode", packaged_family["wholeNode"] if extends else {})
         requests = candidates.get("requests", [*packaged_family["wholeNode"]])
         family["wholeNode"] = {name: amounts.get(name, 0) for name in requests}
-    if units := _units(shapes, packaged_family, extends=extends):
+    if units := _make_units(shapes, packaged_family, extends=extends):
         family["units"] = units
     if shapes:
         family["shapes"] = [{k: v for k, v in shape.items() if k != "topologyKey"} for shape in shapes]
     return {"name": packaged_family["name"], **family} if family else {}
 
 
-def _units(shapes: list[Row], packaged_family: Row, *, extends: bool) -> list[Row]:
-    """Returns the units that the shapes need; with ``extends``, only those that are new.
+def _make_units(shapes: list[Row], packaged_family: Row, *, extends: bool) -> list[Row]:
+    """Returns the units that the shapes need; with ``extends``, only new units.
 
     Raises:
         ValueError: Shapes of one node config have several labels: a family has one label for each unit size.
             Or a shape of single nodes has `together` or `apart`.
     """
-    packaged = {unit["label"]: unit for unit in packaged_family["units"]}
-    packaged_labels = {unit["nodes"]: label for label, unit in packaged.items()}
+    units_by_label = {unit["label"]: unit for unit in packaged_family["units"]}
+    packaged_labels_by_size = {unit["nodes"]: label for label, unit in units_by_label.items()}
     base = packaged_family["shapes"] if extends else ()
-    packaged_shapes = [{**row, "topologyKey": packaged_labels.get(row["nodeConfig"])} for row in base]
-    rows: dict[str, Row] = {row["name"]: row for row in packaged_shapes}
-    rows |= {row["name"]: {**rows.get(row["name"], {}), **row} for row in shapes}
-    converted_rows("shapes", shapes, lambda row: int(rows[row["name"]]["nodeConfig"]))
-    changed = [row for row in rows.values() if row.get("topologyKey") and row not in packaged_shapes]
-    labels = (packaged_labels if extends else {}) | {row["nodeConfig"]: row["topologyKey"] for row in changed}
-    for row in rows.values():
+    packaged_shapes = [{**row, "topologyKey": packaged_labels_by_size.get(row["nodeConfig"])} for row in base]
+    rows_by_name: dict[str, Row] = {row["name"]: row for row in packaged_shapes}
+    rows_by_name |= {row["name"]: {**rows_by_name.get(row["name"], {}), **row} for row in shapes}
+    converted_rows("shapes", shapes, lambda row: int(rows_by_name[row["name"]]["nodeConfig"]))
+    changed = [row for row in rows_by_name.values() if row.get("topologyKey") and row not in packaged_shapes]
+    labels_by_size = (packaged_labels_by_size if extends else {}) | {
+        row["nodeConfig"]: row["topologyKey"] for row in changed
+    }
+    for row in rows_by_name.values():
         size, key = row["nodeConfig"], row.get("topologyKey")
         if size == 1 and (row.get("together", "none") != "none" or row.get("apart", "none") != "none"):
             raise ValueError(messages.single_nodes(row["name"], key))
         # The label of the smallest units that have at least ``size`` nodes.
-        label = labels.get(min((nodes for nodes in labels if nodes >= size), default=0))
+        label = labels_by_size.get(min((nodes for nodes in labels_by_size if nodes >= size), default=0))
         if size > 1 and key != label:
             raise ValueError(messages.several_labels(row["name"], size, key or "no label", label))
-    new = {key: size for size, key in labels.items() if size > 1 and not (extends and key in packaged)}
-    return [packaged.get(key, {"label": key, "nodes": size}) for key, size in new.items()]
+    new = {
+        key: size
+        for size, key in labels_by_size.items()
+        if size > 1 and not (extends and key in units_by_label)
+    }
+    return [units_by_label.get(key, {"label": key, "nodes": size}) for key, size in new.items()]
 
 
-def _ordered_rules(rules: Sequence[Row]) -> list[Row]:
+def _order_rules(rules: Sequence[Row]) -> list[Row]:
     """Returns the rules with `unless` in place of `replaces`, each after the rules that it names."""
-    by_name = {row["name"]: row for row in rules}
-    unless = {name: [row["name"] for row in rules if name in list_of(row, "replaces")] for name in by_name}
-    positions = {name: index for index, name in enumerate(by_name)}
+    rows_by_name = {row["name"]: row for row in rules}
+    unless_by_name = {
+        name: [row["name"] for row in rules if name in list_of(row, "replaces")] for name in rows_by_name
+    }
+    positions = {name: index for index, name in enumerate(rows_by_name)}
     added_names, ordered = set[str](), list[Row]()
 
     def add(name: str) -> None:
-        if name in added_names or name not in by_name:
+        if name in added_names or name not in rows_by_name:
             return
         added_names.add(name)
-        row = {key: value for key, value in by_name[name].items() if key != "replaces"}
-        for earlier_name in (*unless[name], *list_of(row, "needs")):
+        row = {key: value for key, value in rows_by_name[name].items() if key != "replaces"}
+        for earlier_name in (*unless_by_name[name], *list_of(row, "needs")):
             add(earlier_name)
-        ordered.append(row | {"unless": unless[name]} if unless[name] else row)
+        ordered.append(row | {"unless": unless_by_name[name]} if unless_by_name[name] else row)
 
     for row in sorted(rules, key=lambda row: positions.get((*list_of(row, "replaces"), row["name"])[0], 0)):
         add(row["name"])
@@ -192,7 +207,7 @@ def _with_mode_text(row: Row) -> Row:
     return row | {"mode": "off"} if row.get("mode") is False else row
 
 
-def _joined(rules: Sequence[Row]) -> list[Row]:
+def _join_rules(rules: Sequence[Row]) -> list[Row]:
     """Returns the rules without `JOINED_RULES`; the joint rule is last. Changes the rules' ``replaces``.
 
     Raises:
@@ -213,18 +228,18 @@ def _joined(rules: Sequence[Row]) -> list[Row]:
     return [row for row in rules if row["name"] not in JOINED_RULES] + new_rows[:1]
 
 
-def _changing_rules(rules: Sequence[Row]) -> list[Row]:
+def _convert_changes(rules: Sequence[Row]) -> list[Row]:
     """Returns the converted rules of a table that extends the packaged table."""
-    packaged = {row["name"]: row for row in default_draft().raw["rules"]}
-    positions = {row["name"]: [number] for number, row in enumerate(rules)}
+    packaged_by_name = {row["name"]: row for row in default_draft().raw["rules"]}
+    positions_by_name = {row["name"]: [number] for number, row in enumerate(rules)}
     result = list[Row]()
-    for row in _joined(rules):
-        with errors_at("rules", *positions.get(row["name"], [])):
-            result += _changing_rule(row, packaged)
+    for row in _join_rules(rules):
+        with errors_at("rules", *positions_by_name.get(row["name"], [])):
+            result += _convert_change(row, packaged_by_name)
     return result
 
 
-def _changing_rule(row: Row, packaged: Mapping[str, Row]) -> Iterator[Row]:
+def _convert_change(row: Row, packaged_by_name: Mapping[str, Row]) -> Iterator[Row]:
     """Yields the rows that replace a row of a table that extends the packaged table.
 
     Raises:
@@ -233,7 +248,7 @@ def _changing_rule(row: Row, packaged: Mapping[str, Row]) -> Iterator[Row]:
     if row["name"] in PLACEMENT_RULES and "reason" in row:
         raise ValueError(messages.copied_rule(row["name"]))
     kinds = list_of(row.get("match", {}), "workload")
-    match = packaged.get(row["name"], {}).get("match", {}) | row.get("match", {})
+    match = packaged_by_name.get(row["name"], {}).get("match", {}) | row.get("match", {})
     if "numbered" not in match and matches(INDEXED_JOB, (*kinds,)) != matches(JOB, (*kinds,)):
         raise ValueError(messages.some_jobs(row["name"], JOB))
     if INDEXED_JOB in kinds:
@@ -241,26 +256,26 @@ def _changing_rule(row: Row, packaged: Mapping[str, Row]) -> Iterator[Row]:
     name, is_off = row["name"], row.keys() == {"name", "mode"} and row["mode"] != "enforce"
     if name in RULES_WITH_AWS_VARIANT and (is_off or "match" in row):
         raise ValueError(messages.no_variant(name))
-    if name not in packaged and not {"match", "reason"} <= row.keys():
+    if name not in packaged_by_name and not {"match", "reason"} <= row.keys():
         if is_off and not matches(name, REMOVED_RULES):
             return
         raise ValueError(f"the packaged table no longer has rule {name}: remove the row (docs/rule-table.md)")
-    for other in list_of(row, "replaces") if name not in packaged else ():
-        if other in packaged and not row["match"].items() <= packaged[other]["match"].items():
+    for other in list_of(row, "replaces") if name not in packaged_by_name else ():
+        if other in packaged_by_name and not row["match"].items() <= packaged_by_name[other]["match"].items():
             raise ValueError(messages.partly_replaced(name, other))
-        if other in packaged:
+        if other in packaged_by_name:
             yield {"name": other, "mode": "off"}
     yield {key: value for key, value in row.items() if key != "replaces"}
 
 
-def _new_text(document: Document, text: str, new: Mapping[str, Any]) -> str:
+def _compose_text(document: Document, text: str, new: Mapping[str, Any]) -> str:
     """Returns the new table as text, with the lines of every unchanged section from the old text.
 
-    If this text would be another table, the result has only the values, without the old comments.
+    If this text does not define the new table, returns the new table without the old comments.
     """
     lines, old, result = text.splitlines(keepends=True), document.value, ""
     starts = [document.line_of((key,)) - 1 for key in old]
-    tops = list(map(partial(_top, lines), starts))
+    tops = list(map(partial(_find_top, lines), starts))
     last = [key for key in old if key in FAMILY_SECTIONS][-1:]
     for key, top, start, end in zip(old, tops, starts, [*tops[1:], len(lines)], strict=True):
         sections = [key] if key in new else []
@@ -277,7 +292,7 @@ def _new_text(document: Document, text: str, new: Mapping[str, Any]) -> str:
     return result if result_document.value == new else dump_yaml(new)
 
 
-def _top(lines: Sequence[str], start: int) -> int:
+def _find_top(lines: Sequence[str], start: int) -> int:
     """Returns the index of the first line of the comments and empty lines above a line."""
     while start and lines[start - 1].startswith(("#", "\n")):
         start -= 1

@@ -65,17 +65,17 @@ def converted_rows(key: str, rows: Any, convert: Callable[[Any], T]) -> Sequence
     return result
 
 
-def workload(row: Row) -> Row:
+def convert_workload(row: Row) -> Row:
     """Returns a workload in the present form.
 
     Raises:
-        ValueError: The row has a removed key, with another value than the one that now always applies.
+        ValueError: A removed key has another value than in `FIXED_VALUES`.
     """
     new = _without_fixed(row)
     if "fields" in row:
-        new["fields"] = {name: _field(field) for name, field in row["fields"].items()}
+        new["fields"] = {name: _convert_field(field) for name, field in row["fields"].items()}
     if "groups" in row:
-        new["groups"] = converted_rows("groups", row["groups"], _group)
+        new["groups"] = converted_rows("groups", row["groups"], _convert_group)
     if isinstance(row.get("updates"), dict):
         new["updates"] = _without_fixed(row["updates"])
     return new
@@ -88,7 +88,7 @@ def _without_fixed(row: Row) -> Row:
     return {key: value for key, value in row.items() if key not in FIXED_VALUES}
 
 
-def _field(field: Any) -> Any:  # noqa: ANN401 - a map, or a pointer alone
+def _convert_field(field: Any) -> Any:  # noqa: ANN401 - a map, or a pointer alone
     if not isinstance(field, dict):
         return field
     new = {key: value for key, value in field.items() if key not in FUNCTIONS}
@@ -96,23 +96,23 @@ def _field(field: Any) -> Any:  # noqa: ANN401 - a map, or a pointer alone
     return new | {"function": FUNCTIONS[flags[0]]} if flags else new
 
 
-def _group(row: Row) -> Row:
+def _convert_group(row: Row) -> Row:
     new = _without_fixed(row)
     new_names = {"numbers": "count", "continues": "continues"}
     number_keys = {name: new.pop(key) for key, name in new_names.items() if key in new}
     if "index" in new:
-        first, *others = converted_rows("index", new.pop("index"), lambda term: _term(**term))
+        first, *others = converted_rows("index", new.pop("index"), lambda term: _convert_term(**term))
         new["number"] = first | ({"plus": others} if others else {}) | number_keys
     return new
 
 
-def _term(source: str, **factors: Any) -> Row:  # noqa: ANN401 - not checked
+def _convert_term(source: str, **factors: Any) -> Row:  # noqa: ANN401 - not checked
     keys = {LABEL: "label", ENV: "env"}
     new: Row = {key: source.removeprefix(prefix) for prefix, key in keys.items() if source.startswith(prefix)}
     return (new or {"podName": source == NAME}) | factors
 
 
-def rule(row: Row) -> Row:
+def convert_rule(row: Row) -> Row:
     """Returns a rule with the present names of placers and conditions.
 
     Raises:
@@ -122,7 +122,7 @@ def rule(row: Row) -> Row:
         named = row.get("match", {}).get("named")
     if named is False or (named and "$(job.name)" not in str([row.get(key) for key in KEYS_WITH_NAME])):
         raise ValueError(messages.named(row["name"]))
-    new = {key: rule(value) if key == "match" else value for key, value in row.items()}
+    new = {key: convert_rule(value) if key == "match" else value for key, value in row.items()}
     if "placer" in row:
         words = [PLACERS[word].value if word in PLACERS else word for word in list_of(row, "placer")]
         new["placer"] = words if isinstance(row["placer"], list) else words[0]

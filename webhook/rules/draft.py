@@ -54,8 +54,8 @@ class Draft:
     """The content of a table, and the places of its parts in files.
 
     Attributes:
-        raw: The table, merged into the table of ``extends``. After `concatenated` or `merged`, each row is a
-            `DraftRow`.
+        raw: The table, merged into the table of ``extends``. After `concatenate_files` or `merge_file`, each
+            row is a `DraftRow`.
         files: The merged files; the last file has precedence.
     """
 
@@ -98,7 +98,7 @@ class Draft:
 
 
 def _rank_place(row_path: Path, place: tuple[Document, Path]) -> tuple[bool, bool]:
-    """Returns the rank of a place of a row; the smallest most probably causes a problem at a path in it."""
+    """Returns the rank of a place: the place of the smallest rank probably causes a problem at the path."""
     document, keys = place[0], get_map(place[0].value, place[1]).keys()
     is_unchanged = document.source.startswith("packaged ") or keys <= {"name", "mode"}
     return is_unchanged, not row_path or row_path[0] not in keys
@@ -115,7 +115,7 @@ def with_off_text(node: Json, key: str = "") -> Json:
     return "off" if node is False and key == "mode" else node
 
 
-def concatenated(files: Sequence[Document]) -> Draft:
+def concatenate_files(files: Sequence[Document]) -> Draft:
     """Returns the draft with the rows of several valid files, in the order of the files."""
     raw = {key: value for document in files for key, value in document.value.items()}
     rows = {
@@ -140,9 +140,9 @@ def unknown_row_problems(base: Draft, file: Document) -> Iterator[Problem]:
     """Yields a problem for each row of a file that seems to change a row which the base does not have."""
     for section, new_keys in NAMED_SECTIONS.items():
         yield from _unknown_rows(base.raw[section], _rows(file, section), "name", new_keys)
-    families = {family["name"]: family for family in reversed(base.raw["families"])}
+    families_by_name = {family["name"]: family for family in reversed(base.raw["families"])}
     for family in _rows(file, "families"):
-        base_family = families.get(family["name"], {})
+        base_family = families_by_name.get(family["name"], {})
         for section, key in KEY_OF_LIST.items():
             rows = family.get(section, [])
             base_rows = with_keys(base_family.get(section, ()), rows, key)
@@ -158,13 +158,13 @@ def _unknown_rows(
             continue
         ((document, path),) = row.places
         hint, keys = did_you_mean(row[key], names), " and ".join(sorted(new_keys))
-        # A row with only some of the new keys may be new. If its name is like a known name, it is misspelt.
+        # A row with some of the new keys may be new. If its name is like a known name, it is a misspelling.
         if not new_keys & row.keys() or (hint and not path[2:]):
             message = f"no row has the name {row[key]!r}{hint}; a new row needs {keys}"
             yield Problem(document.source, document.line_of(path), field_name(path), message)
 
 
-def merged(base: Draft, file: Document) -> Draft:
+def merge_file(base: Draft, file: Document) -> Draft:
     """Returns a draft merged with a file, row by row and key by key."""
     raw: dict[str, Any] = {**base.raw}
     if "mode" in file.value:
@@ -172,7 +172,7 @@ def merged(base: Draft, file: Document) -> Draft:
     for section in MAP_SECTIONS:
         raw[section] = {**base.raw.get(section, {}), **file.value.get(section, {})}
     for section in NAMED_SECTIONS:
-        raw[section] = _merged_rows(base.raw[section], _rows(file, section))
+        raw[section] = _merge_rows(base.raw[section], _rows(file, section))
     for section, newest_first in NAMELESS_SECTIONS.items():
         new, old = _rows(file, section), base.raw.get(section, [])
         if rows := new + old if newest_first else old + new:
@@ -180,25 +180,27 @@ def merged(base: Draft, file: Document) -> Draft:
     return Draft(raw, (*base.files, file))
 
 
-def _merged_rows(
+def _merge_rows(
     base: list[DraftRow], rows: list[DraftRow], key: str = "name", *, new_first: bool = False
 ) -> list[DraftRow]:
-    """Returns the base rows with the changes of rows with the same key, and the new rows.
+    """Returns the base rows, changed by the rows with the same key, and the new rows.
 
-    New rows come after the base rows, except with ``new_first`` or one of `FIRST_MATCH_KEYS`.
+    A new row comes first if ``new_first`` is true or it has one of `FIRST_MATCH_KEYS`, or else last.
     """
     names = {row[key] for row in base}
-    changes = defaultdict[str, list[DraftRow]](list)
+    changes_by_key = defaultdict[str, list[DraftRow]](list)
     new_rows: list[DraftRow] = []
     for row in rows:
-        (changes[row[key]] if row[key] in names else new_rows).append(row)
+        (changes_by_key[row[key]] if row[key] in names else new_rows).append(row)
     # A row with two changes becomes two rows with the same name, which lint reports.
-    kept_rows = [new for row in base for new in [_changed(row, item) for item in changes[row[key]]] or [row]]
+    kept_rows = [
+        new for row in base for new in [_change_row(row, item) for item in changes_by_key[row[key]]] or [row]
+    ]
     first_rows = [row for row in new_rows if new_first or FIRST_MATCH_KEYS & row.keys()]
     return first_rows + kept_rows + [row for row in new_rows if row not in first_rows]
 
 
-def _changed(row: DraftRow, change: DraftRow) -> DraftRow:
+def _change_row(row: DraftRow, change: DraftRow) -> DraftRow:
     """Returns a row with the keys of its change. The lists and the claims of a family are merged."""
     new = DraftRow({**row, **change}, row.places + change.places)
     for section, key in KEY_OF_LIST.items():
@@ -206,7 +208,7 @@ def _changed(row: DraftRow, change: DraftRow) -> DraftRow:
             old_rows = row.get(section, [])
             pairs = zip(with_keys(old_rows, change[section], key), old_rows, strict=True)
             base = [DraftRow(value, old.places) for value, old in pairs]
-            new[section] = _merged_rows(base, change[section], key, new_first=True)
+            new[section] = _merge_rows(base, change[section], key, new_first=True)
     if "claims" in change:
         new["claims"] = {**change["claims"], **row.get("claims", {}), **change["claims"]}
     return new

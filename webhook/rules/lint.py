@@ -43,12 +43,12 @@ def problems_of(table: Table) -> PathMessages:
 
     If workloads have problems, shapes and rules are not checked.
     """
-    yield from _duplicates(table)
-    yield from _families(table)
-    workload_problems = list(_workloads(table))
+    yield from _check_duplicates(table)
+    yield from _check_families(table)
+    workload_problems = list(_check_workloads(table))
     yield from workload_problems
     if not workload_problems:  # the placeholders of rules depend on the workloads
-        yield from _shapes(table)
+        yield from _check_shapes(table)
         yield from rule_problems(table)
     yield from policy_problems(table)
     yield from guarantee_problems(table)
@@ -109,7 +109,7 @@ def _family_notes(family: Family, path: Path) -> PathMessages:
             yield (*path, "wholeNode", name), messages.no_maximum(amount.at_least)
 
 
-def _duplicates(table: Table) -> PathMessages:
+def _check_duplicates(table: Table) -> PathMessages:
     sections: dict[Path, Any] = {(section,): getattr(table, section) for section in NAMED_SECTIONS}
     sections |= {("families", at, "shapes"): row.shapes for at, row in enumerate(table.families)}
     for path, rows in sections.items():
@@ -125,10 +125,10 @@ def _duplicates(table: Table) -> PathMessages:
             yield ("rules", index), f"is the same as rule {name!r}: remove one of the two"
 
 
-def _families(table: Table) -> PathMessages:
+def _check_families(table: Table) -> PathMessages:
     for index, family in enumerate(table.families):
         path: Path = ("families", index)
-        yield from _claims(family, path)
+        yield from _check_claims(family, path)
         if is_glob(family.instance_types[0]):
             yield (*path, "instanceTypes"), messages.FIRST_TYPE_IS_GLOB
         for number, unit in enumerate(family.units):
@@ -138,7 +138,7 @@ def _families(table: Table) -> PathMessages:
                 yield (*path, "units", number, "label"), messages.NO_UNIT_LABEL
 
 
-def _claims(family: Family, path: Path) -> PathMessages:
+def _check_claims(family: Family, path: Path) -> PathMessages:
     """Yields problems of claims that match every name, or whose node config no job can have."""
     configs = sorted({str(shape.node_config) for shape in family.shapes if shape.node_config})
     for name, claim in family.claims.items():
@@ -149,7 +149,7 @@ def _claims(family: Family, path: Path) -> PathMessages:
             yield (*path, "claims", name, "nodeConfig"), messages.no_config(config, ", ".join(configs))
 
 
-def _workloads(table: Table) -> PathMessages:
+def _check_workloads(table: Table) -> PathMessages:
     names_by_kind: dict[str, str] = {}
     for index, workload in enumerate(table.workloads):
         path: Path = ("workloads", index)
@@ -158,15 +158,15 @@ def _workloads(table: Table) -> PathMessages:
                 reason = f"workload {names_by_kind[kind]} already reads every {kind}"
                 yield (*path, "kinds"), f"unreachable: {reason}; add `when` to one of the two workloads"
             names_by_kind.setdefault(kind, workload.name)
-        yield from _groups(workload, path)
-        yield from _defaults(workload, table.values, path)
+        yield from _check_groups(workload, path)
+        yield from _check_defaults(workload, table.values, path)
         for name in workload.when:
             if name not in workload.fields:
                 known = messages.join_names(workload.fields) or "none"
                 yield (*path, "when", name), f"the workload has no field {name!r}; its fields are {known}"
 
 
-def _defaults(workload: Workload, values: Mapping[str, str], path: Path) -> PathMessages:
+def _check_defaults(workload: Workload, values: Mapping[str, str], path: Path) -> PathMessages:
     """Yields problems of defaults that have unknown placeholders, or that their function cannot read."""
     texts = {f"value.{name}": text for name, text in values.items()}
     for name, row in workload.fields.items():
@@ -182,7 +182,7 @@ def _defaults(workload: Workload, values: Mapping[str, str], path: Path) -> Path
             yield default_path, f"must be a quantity above 0, such as 1Gi, not {default!r}"
 
 
-def _groups(workload: Workload, path: Path) -> PathMessages:
+def _check_groups(workload: Workload, path: Path) -> PathMessages:
     roles = [group.role for group in workload.groups]
     templates = [str(group.template) for group in workload.groups]
     for index, group in enumerate(workload.groups):
@@ -208,7 +208,7 @@ def _groups(workload: Workload, path: Path) -> PathMessages:
                 yield group_path, f"{factor.path} selects every element of a list, but `template` does not"
 
 
-def _shapes(table: Table) -> PathMessages:
+def _check_shapes(table: Table) -> PathMessages:
     facts = chain.from_iterable(rule.match.shape.value.items() for rule in table.rules if rule.match.shape)
     matched: set[tuple[str, str]] = {(name, value) for name, values in facts for value in values}
     for number, family in enumerate(table.families):
@@ -220,11 +220,11 @@ def _shapes(table: Table) -> PathMessages:
                 reason = f"the earlier shape {earlier} with the same node config fits all these numbers"
                 yield (*path, "workers"), f"unreachable: {reason}"
             if shape.node_config:
-                yield from _sizes(shape, unit, path)
+                yield from _check_sizes(shape, unit, path)
             elif not shape.deny:
                 yield path, messages.missing("nodeConfig")
             if family in table.enabled_families:
-                yield from _strictness(matched, shape, family, path)
+                yield from _check_strictness(matched, shape, family, path)
             for key in ("warn", "deny"):
                 for placeholder in placeholders_in(getattr(shape, key)):
                     is_known = placeholder in PLACEHOLDERS_OF_SHAPES
@@ -233,7 +233,7 @@ def _shapes(table: Table) -> PathMessages:
                         yield (*path, key), reason
 
 
-def _sizes(shape: Shape, unit: Unit | None, path: Path) -> PathMessages:
+def _check_sizes(shape: Shape, unit: Unit | None, path: Path) -> PathMessages:
     workers, config = shape.workers, shape.node_config
     if config.minimum == config.maximum and workers.minimum % config.minimum:
         way_out = f"; for jobs on a part of a unit, write nodeConfig: {workers}"
@@ -245,16 +245,18 @@ def _sizes(shape: Shape, unit: Unit | None, path: Path) -> PathMessages:
         yield (*path, "together"), f"a unit of {config} nodes cannot hold {workers} workers: write preferred"
 
 
-def _strictness(matched: set[tuple[str, str]], shape: Shape, family: Family, path: Path) -> PathMessages:
-    """Yields problems of `together` and `apart`; ``matched`` has the facts that rules match."""
+def _check_strictness(
+    matched: set[tuple[str, str]], shape: Shape, family: Family, path: Path
+) -> PathMessages:
+    """Yields problems of `together` and `apart`; ``matched`` has the keys and values that rules match."""
     for key, value in (("together", shape.together), ("apart", shape.apart)):
         if value != "none" and not family.unit_of(shape):
-            yield (*path, key), _no_unit(shape, family, key)
+            yield (*path, key), _explain_no_unit(shape, family, key)
         elif value != "none" and (key, value) not in matched:
             yield (*path, key), f"has no effect, because no rule matches {key}: {value}; add such a rule"
 
 
-def _no_unit(shape: Shape, family: Family, key: str) -> str:
+def _explain_no_unit(shape: Shape, family: Family, key: str) -> str:
     """Returns why a family has no unit for a shape whose key needs a unit."""
     config = shape.node_config.maximum
     if config == 1:

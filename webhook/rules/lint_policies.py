@@ -28,26 +28,26 @@ def policy_problems(table: Table) -> PathMessages:
         for key in policy.labels:
             if setter := next((rule.name for rule in table.rules if key in rule.labels), None):
                 yield (*path, "labels", key), messages.label_of_rule(setter)
-        first = next((number for number in range(index) if _hides(table.policies[number], policy)), None)
-        if first is not None:
-            reason = f"policies[{first}] for {_scope(table.policies[first])} applies to all its objects"
-            yield path, f"unreachable: {reason}; move this policy before policies[{first}]"
+        hiding = next((number for number in range(index) if _hides(table.policies[number], policy)), None)
+        if hiding is not None:
+            reason = f"policies[{hiding}] for {_scope(table.policies[hiding])} applies to all its objects"
+            yield path, f"unreachable: {reason}; move this policy before policies[{hiding}]"
 
 
 def guarantee_problems(table: Table) -> PathMessages:
     """Yields every problem of a table's guarantees."""
-    by_family = [[unit.label for unit in family.units if unit.label] for family in table.enabled_families]
-    labels = [*chain(*by_family)]
+    label_lists = [[unit.label for unit in family.units if unit.label] for family in table.enabled_families]
+    labels = [*chain(*label_lists)]
     for index, row in enumerate(table.guarantees):
         path = ("guarantees", index)
         if not (row.count or row.preempts):
             yield path, messages.does_nothing("`count` or `preempts`")
         if row.unit not in labels:
             yield (*path, "unit"), messages.no_unit(row.unit, did_you_mean(row.unit, labels))
-        family_labels = next((units for units in by_family if row.unit in units), ())
-        units = {other.unit for other in table.guarantees if other.unit in family_labels} - {row.unit}
-        if units:
-            yield (*path, "unit"), messages.other_unit(min(units))
+        family_labels = next((items for items in label_lists if row.unit in items), ())
+        other_labels = {other.unit for other in table.guarantees if other.unit in family_labels} - {row.unit}
+        if other_labels:
+            yield (*path, "unit"), messages.other_unit(min(other_labels))
         earlier_rows = [other for other in table.guarantees[:index] if other.unit == row.unit]
         globs = [glob for other in earlier_rows for glob in other.namespaces]
         if all(any(_covers(glob, namespace) for glob in globs) for namespace in row.namespaces):
@@ -69,9 +69,9 @@ def policy_notes(draft: Draft, table: Table, now: float) -> Iterator[Problem]:
 
 
 def _idle_rules(table: Table, modes: ModeSet) -> list[tuple[int, str]]:
-    """Returns the positions of enforced rules that need only rules that are off or in shadow, with notes.
+    """Returns the enforced rules whose needed rules are all off or in shadow: position and note of each rule.
 
-    Leaves out rules for which only packaged files set the modes of the needed rules.
+    A rule is left out if only packaged files set the modes of its needed rules.
     """
     rule_modes, idle_rules = dict(modes.rules), list[tuple[int, str]]()
     for index, rule in enumerate(table.rules if modes.table is Mode.ENFORCE else ()):
@@ -90,7 +90,7 @@ def _idle_rules(table: Table, modes: ModeSet) -> list[tuple[int, str]]:
 
 
 def _hides(earlier: Policy, later: Policy) -> bool:
-    """Returns whether the earlier row applies to all objects of the later row, and does not end before it."""
+    """Returns whether the earlier row applies to all objects of the later row, until the later row ends."""
     globs, later_globs = earlier.namespaces, later.namespaces
     if any(text.startswith("!") for text in (*globs, *later_globs)):
         is_covered = set(globs) in (set(), set(later_globs))

@@ -1,4 +1,4 @@
-"""Checks rules: finds conflicts with other rows of the table, and with Kubernetes."""
+"""Checks rules: finds conflicts with other rows of the table, and fields that Kubernetes refuses."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -43,21 +43,21 @@ def rule_problems(table: Table) -> PathMessages:
     rows = RowIndex(table)
     for index, rule in enumerate(table.rules):
         path: Path = ("rules", index)
-        yield from _rule(rows, rule, path)
-        yield from _placeholders(rows, rule, path)
-        yield from _lists(rows, rule, path)
-        yield from _fragment(rows, rule, path)
+        yield from _check_rule(rows, rule, path)
+        yield from _check_placeholders(rows, rule, path)
+        yield from _check_lists(rows, rule, path)
+        yield from _check_fragment(rows, rule, path)
     yield from ((path, message) for path, message, is_aws in unsupported_configs(table) if is_aws)
 
 
 def unsupported_configs(table: Table) -> Iterator[tuple[Path, str, bool]]:
     """Yields path and message for shapes whose node config the init script of a rule does not support.
 
-    The last value is true if the shape has units of AWS or no units. Only these shapes prevent loading:
-    converted tables of 0.2.0 can have such shapes with other units.
+    The third value is true if the shape has units of AWS or no units. Only these shapes prevent loading: a
+    converted table of 0.2.0 can have other units with such a node config.
     """
     script_rules = [
-        row for row in table.rules if row.mode is not Mode.OFF and NODE_CONFIG_VARIABLE in str(row.add)
+        rule for rule in table.rules if rule.mode is not Mode.OFF and NODE_CONFIG_VARIABLE in str(rule.add)
     ]
     for number, family in enumerate(table.families):
         for index, shape in enumerate(family.shapes if family in table.enabled_families else ()):
@@ -71,7 +71,7 @@ def unsupported_configs(table: Table) -> Iterator[tuple[Path, str, bool]]:
 
 
 def supported_configs(workers: NumberSet) -> str:
-    """Returns, for a message, the node configs of the init script with which workers form whole blocks."""
+    """Returns the node configs of the init script that divide the workers into whole blocks, as words."""
     configs = [config for config in NODE_CONFIGS if workers.minimum % int(config) == 0]
     return " or ".join(", ".join(configs).rsplit(", ", 1))
 
@@ -102,7 +102,7 @@ class RowIndex:
         return [(family, shape) for family, shape in pairs if rule.match.allows(family, shape)]
 
 
-def _effects(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
+def _check_effects(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
     effects = (rule.add, rule.warn, rule.deny, rule.unplaced, rule.placer)
     if not any(effects) and rule.name not in rows.names_in_unless:
         yield path, messages.does_nothing("`add`, `warn`, `deny`, `unplaced` or `placer`")
@@ -112,17 +112,17 @@ def _effects(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
         yield (*path, "unless"), messages.UNLESS_OF_PLACER
 
 
-def _rule(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
-    yield from _effects(rows, rule, path)
-    known, match_path = {workload.name for workload in rows.table.workloads}, (*path, "match")
-    unknown = [
+def _check_rule(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
+    yield from _check_effects(rows, rule, path)
+    workload_names, match_path = {workload.name for workload in rows.table.workloads}, (*path, "match")
+    unknown_names = [
         name
         for name in rule.match.workload
-        if not any(matches(workload, (name.lstrip("!"),)) for workload in known)
+        if not any(matches(workload, (name.lstrip("!"),)) for workload in workload_names)
     ]
-    for name in unknown:
-        yield (*match_path, "workload"), messages.unknown_workload(name, messages.join_names(known))
-    if not unknown and not rows.workloads_of(rule):
+    for name in unknown_names:
+        yield (*match_path, "workload"), messages.unknown_workload(name, messages.join_names(workload_names))
+    if not unknown_names and not rows.workloads_of(rule):
         match = replace(rule.match, role=ANY)
         roles = [role for row in rows.table.workloads if match.is_for(row) for role in row.roles]
         yield (*match_path, "role"), messages.no_group(rule.match.role, did_you_mean(rule.match.role, roles))
@@ -137,10 +137,10 @@ def _rule(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
     if rule.match.candidate is False and rows.workloads_of(rule) and is_shapeless:
         kinds = messages.join_names(row.name for row in rows.workloads_of(rule))
         yield (*match_path, "candidate"), messages.takes_no_nodes(kinds)
-    yield from _references(rows, rule, path)
+    yield from _check_references(rows, rule, path)
 
 
-def _references(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
+def _check_references(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
     positions = rows.positions
     for key in ("needs", "unless"):
         for name in getattr(rule, key):
@@ -148,7 +148,7 @@ def _references(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
                 yield (*path, key), f"must name rules that come before this rule, not {name!r}"
 
 
-def _placeholders(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
+def _check_placeholders(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
     """Yields problems of placeholders in the texts of a rule."""
     values = rows.table.values
     workloads = rows.workloads_of(rule)
@@ -161,7 +161,7 @@ def _placeholders(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
         *SCRIPTS,
         *(f"value.{name}" for name in values),
     }
-    # If only some workloads have the role or field, the rule is skipped for the others with a reason.
+    # If only some workloads have a role or field, the rule is skipped for the other workloads with a reason.
     for row in workloads:
         rule_names |= {f"{role}.{name}" for role in row.roles for name in (*OF_ROLE, *ROLE_MAPS)}
         rule_names |= {f"field.{name}" for name in row.fields}
@@ -181,7 +181,7 @@ def _placeholders(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
                 hint = did_you_mean(name, sorted(known)) or add
                 yield text_path, messages.unknown_placeholder(name, known, hint)
             elif name == "shape.topologyKey":
-                # `lint._strictness` reports a shape that needs a unit and has none.
+                # `lint._check_strictness` reports a shape that needs a unit and has none.
                 shapes = [
                     row.name
                     for family, row in rows.shapes_of(rule)
@@ -191,8 +191,8 @@ def _placeholders(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
                     yield text_path, f"shape {shapes[0]} has no topologyKey: exclude it by `match.shape`"
 
 
-def _lists(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
-    """Yields problems of texts of `match.template` with other text around the placeholder of a list."""
+def _check_lists(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
+    """Yields problems of `match.template`: other text around a placeholder whose value is a list."""
     values = {f"value.{name}": text for name, text in rows.table.values.items()}
     for template_text in rule.match.template.texts if rule.match.template else ():
         text = substitute(template_text, values)
@@ -202,7 +202,7 @@ def _lists(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
 
 
 def _is_label_known(rows: RowIndex, rule: Rule, key: str) -> bool:
-    """Returns whether all objects of a rule have a label of the webhook, or are Pods without it."""
+    """Returns whether a rule's objects all have a label of the webhook, or are all Pods without it."""
     matched_values = rule.match.labels.value.get(key) if rule.match.labels else None
     needed_rules = [rows.rules[name] for name in rule.needs if name in rows.rules]
     if key in rule.labels or (needed_rules and all(key in row.labels for row in needed_rules)):
@@ -212,10 +212,10 @@ def _is_label_known(rows: RowIndex, rule: Rule, key: str) -> bool:
     return matched_values is not None and "" not in matched_values
 
 
-def _fragment(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
+def _check_fragment(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
     for node_path, node in walk(rule.add, (*path, "add")):
         if isinstance(node, dict):
-            yield from _map_problems(node, node_path)
+            yield from _check_map(node, node_path)
             for key, way_out in messages.OWN_LABELS.items():
                 if _selects(node, key) and not _is_label_known(rows, rule, key):
                     yield node_path, f"selects by {key}: {way_out}"
@@ -223,8 +223,8 @@ def _fragment(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
         yield (*path, "add", "metadata", "labels", keys.JOB), messages.OTHER_JOB_LABEL
 
 
-def _map_problems(node: Mapping[str, Json], path: Path) -> PathMessages:
-    if problem := _operator_problem(node, path) or _source_problem(node, path):
+def _check_map(node: Mapping[str, Json], path: Path) -> PathMessages:
+    if problem := _explain_operator(node, path) or _explain_sources(node, path):
         yield path, problem
     yield from (((*path, key), messages.KEY_IS_PLACEHOLDER) for key in node if PATTERN.search(key))
     if keys.ADDED in node:
@@ -237,7 +237,7 @@ def _map_problems(node: Mapping[str, Json], path: Path) -> PathMessages:
         yield (*path, "nodeSelectorTerms"), messages.SEVERAL_TERMS
 
 
-def _operator_problem(node: Mapping[str, Json], path: Path) -> str | None:
+def _explain_operator(node: Mapping[str, Json], path: Path) -> str | None:
     """Returns why the API server would refuse an operator with the other fields of its map."""
     operator, values = node.get("operator") or "Equal", node.get("values")
     if "tolerations" in path[-2:-1]:
@@ -253,7 +253,7 @@ def _operator_problem(node: Mapping[str, Json], path: Path) -> str | None:
     return None
 
 
-def _source_problem(node: Mapping[str, Json], path: Path) -> str | None:
+def _explain_sources(node: Mapping[str, Json], path: Path) -> str | None:
     """Returns why the API server would refuse several sources of a variable or a volume."""
     if path[-2:-1] == ("env",) and node.get("value") and "valueFrom" in node:
         return messages.VALUE_AND_SOURCE

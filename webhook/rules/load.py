@@ -21,7 +21,7 @@ from webhook.rows.placeholders import SCRIPTS, substitute
 from webhook.rows.table import Rule, Table
 from webhook.rows.workloads import Workload
 from webhook.rules import messages
-from webhook.rules.draft import Draft, concatenated, merged, unknown_row_problems, with_off_text
+from webhook.rules.draft import Draft, concatenate_files, merge_file, unknown_row_problems, with_off_text
 from webhook.rules.lint import problems_of
 from webhook.rules.problems import Problem, TableError
 from webhook.rules.schema import read, violations
@@ -54,8 +54,8 @@ def installed_draft(path: FilePath | None = None, *, placement: bool = True) -> 
     """Returns the draft of an installation's table; raises the same errors as `load_installed`.
 
     Args:
-        path: A file, as in the chart's value ``table``; or a directory with the files of an installation's
-            ConfigMap. It need not have the rows of whole-job admission. None means the packaged table.
+        path: A file, as in the chart's value ``table``, even without the rows of whole-job admission; or a
+            directory with the files of an installation's ConfigMap. None means the packaged table.
         placement: The chart's value ``placement``. It has no effect if ``path`` is a directory.
     """
     base = packaged_draft(placement=has_placement(path, placement=placement))
@@ -84,7 +84,7 @@ def load_texts(texts: Sequence[NamedText], where: str) -> Table:
 @cache
 def default_draft(profile: str = DEFAULT) -> Draft:
     """Returns the draft of a packaged table; it is cached, so callers must not change it."""
-    return concatenated(
+    return concatenate_files(
         [document_of(text, f"packaged {name}") for name, text in packaged_texts(profile).items()]
     )
 
@@ -130,12 +130,12 @@ def draft_of(texts: Sequence[NamedText], source: str, base: Draft | None = None)
         raise TableError(problems)
     profile = documents[0].value.get("extends")
     if profile is None:
-        draft, documents = concatenated(documents[:1]), documents[1:]
+        draft, documents = concatenate_files(documents[:1]), documents[1:]
     else:
         draft = base if base and profile == DEFAULT else default_draft(profile)
     for document in documents:
         problems += unknown_row_problems(draft, document)
-        draft = merged(draft, document)
+        draft = merge_file(draft, document)
     if problems:
         raise TableError(problems)
     return draft

@@ -1,6 +1,6 @@
-"""The texts about rule tables: violations of the schema, problems and notes of lint, refused conversions.
+"""Messages about rule tables: violations of the schema, problems and notes of lint, refused conversions.
 
-A text of one or two lines that only one place composes, from its own values, is in that place.
+A message of one or two lines that only one function composes is in that function instead.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -59,7 +59,7 @@ FORMS: Final[Mapping[str, str]] = {
 """Descriptions of the schema's patterns. A pattern has the description of the first key that it contains."""
 
 JSON_TYPES: Final = {"int": "integer", "bool": "boolean", "list": "array", "tuple": "array"}
-"""The JSON Schema type of pydantic types with other names. A type that also `TYPES` lacks is an object."""
+"""JSON Schema types of pydantic types with other names. A type neither here nor in `TYPES` is an object."""
 
 TYPES: Final[Mapping[str, tuple[type | tuple[type, ...], str]]] = {
     "object": (dict, "a map (KEY: VALUE)"),

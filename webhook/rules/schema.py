@@ -93,13 +93,13 @@ def _explain_errors(raw: Json, violation: ValidationError) -> PathMessages:
         if kind == "too_short" and (
             (extends and len(path) == 1) or len(error["input"]) >= error["ctx"]["min_length"]
         ):
-            continue  # the packaged table has rows, or the list has only invalid items, which are reported
+            continue  # the packaged table has rows, or all items of the list are invalid and reported
         if kind == "missing" and not path and _may_lack(path, str(location[-1])):
             missing_sections.append(str(location[-1]))
         elif choice is None:
             yield path, message_of(error, path)
         else:
-            # The author probably meant the alternative with the deepest error. Its type fits, if any does.
+            # The author probably meant the type with the deepest error. With a `value_error`, the type fits.
             choices[choice].append(((len(path), kind == "value_error"), path, message_of(error, path)))
     if missing_sections:
         way_out = "add `extends: default`, which takes them from the packaged table"
@@ -217,7 +217,7 @@ def published_schema() -> dict[str, Any]:
 
 
 def _split_requirements(row: dict[str, Any], table: dict[str, Any], path: Path = ()) -> dict[str, Any]:
-    """Removes what tables with `extends` need not meet; returns the full requirements as a schema."""
+    """Removes requirements that tables with `extends` need not meet; returns all requirements as a schema."""
     rows: dict[str, Any] = {}
     for name, value in row["properties"].items():
         item = value.get("items", value)
@@ -247,7 +247,7 @@ def _property(form: dict[str, Any], key: str) -> Json:
 
 
 def forms(schema: dict[str, Any], root: Json = None) -> list[dict[str, Any]]:
-    """Returns a schema, and the schemas to which its ``$ref`` and ``anyOf`` lead, directly or in steps.
+    """Returns a schema, and the schemas to which its ``$ref`` and ``anyOf`` lead, directly or indirectly.
 
     ``root`` has the definitions; by default it is the published schema.
     """
