@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from contract.keys import GATE
 from placement.decide.decide import Scene
-from placement.decide.order import KEEP_TIME, LARGE_JOB_TIME
+from placement.decide.order import KEEP_TIME, LARGE_JOB_TIME, RESTART_TIME
 from placement.decide.plan import Admission, Decision
 from placement.decide.preempt import without_jobs
 from placement.observe.model import JobKey, Pod, intern
@@ -52,6 +52,7 @@ def forecast(
     }
     other_times = {failure.retry_time(scene.tuning) for failure in decision.memory.failures.values()}
     other_times |= {since + KEEP_TIME for since in decision.memory.position_kept_since.values()}
+    other_times |= {departure.deleted_at + RESTART_TIME for departure in decision.memory.departures.values()}
     other_times |= {since + LARGE_JOB_TIME for since in decision.memory.favoured_since.values()}
     other_times |= {scene.now + scene.tuning.bound for deletion in decision.deletions if deletion.preemptor}
     ended_jobs = frozenset[JobKey]()

@@ -151,9 +151,9 @@ class Losses:
         if not admitted_at:
             times = self._memory.node_failures.get(job.key, ())
             self._memory.node_failures[job.key] = (*times, self._now)
-        self._memory.departures[job.key] = Departure(
-            self._now, nodes, age_start, layout, is_preempted=admitted_at is not None
-        )
+        previous = self._departure(job)  # a victim whose pods still end may also lose a node
+        is_preempted = bool(admitted_at or (previous and previous.age_start and previous.is_preempted))
+        self._memory.departures[job.key] = Departure(self._now, nodes, age_start, layout, is_preempted)
         self._memory.lost_since[job.key] = self._now  # if the job still lacks a node later, it leaves again
 
     @property

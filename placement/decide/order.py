@@ -14,9 +14,12 @@ from placement.observe.model import JobKey
 # Two sorts of jobs keep their position, and so come before other jobs of their priority for `KEEP_TIME`: the
 # job with the first general reservation, and jobs of at least `KEEP_AGE` with a further reservation.
 # Otherwise many small jobs of namespaces without nodes could overtake a large job, one after the other, and
-# take its reserved units. A job that restarts after a node failure comes before these jobs for `KEEP_TIME`.
+# take its reserved units.
 KEEP_TIME: Final = timedelta(days=1)
 KEEP_AGE: Final = timedelta(days=2)
+# For this time, in which its controller recreates its pods, a job that restarts after a node failure comes
+# before these two sorts. If it does not fit, it gets the first reservation, and then keeps its position.
+RESTART_TIME: Final = timedelta(minutes=10)
 # A job is large if its number of workers is at least this part of the number of nodes with devices. In each
 # namespace, the oldest large job of at least `LARGE_JOB_AGE` is favoured for `LARGE_JOB_TIME`: it comes
 # before jobs of its priority that do not keep their position. Otherwise it could wait for weeks behind small
@@ -132,14 +135,13 @@ class Order:
         failure, then jobs that keep their position, then ``favoured_jobs``. A job loses its position after
         `KEEP_TIME`, after a failure that reduces its age, or if its namespace has a debt.
         """
-        age_start = self.age_start(job)
+        age_start, kept_since = self.age_start(job), self._memory.position_kept_since.get(job.key)
         urgency = shares.urgency(job.key[0], self._now - age_start)
-        times = self._losses.restarted_at(job), self._memory.position_kept_since.get(job.key)
         has_debt = job.key[0] in self._next_memory.age_debts
-        is_restarting, is_kept = (
-            since is not None and age_start <= since and self._now - since < KEEP_TIME and not has_debt
-            for since in times
-        )
+        is_recent = kept_since is not None and age_start <= kept_since and self._now - kept_since < KEEP_TIME
+        is_kept = is_recent and not has_debt
+        restarted_at = self._losses.restarted_at(job)
+        is_restarting = restarted_at and self._now - restarted_at < RESTART_TIME and not has_debt
         rank = 0 if is_restarting else 1 if is_kept else 2 if job.key in favoured_jobs else 3
         is_resuming, preempts = self.is_resuming(job), self._preemptions.preempts(job)
         return not is_resuming, -job.priority, not preempts, rank, -urgency, age_start, job.key

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from contract.keys import GATE, HOSTNAME, ON_NODE_FAILURE
 from placement import messages
+from placement.decide.order import RESTART_TIME
 from placement.decide.plan import MOST_DEPARTURES
 from placement.decide.topology import Topology
 from placement.observe.model import Node, Taint, Toleration
@@ -215,14 +216,19 @@ def test_a_job_that_restarts_comes_before_older_jobs() -> None:
     assert placed_jobs(fleet.decide(SECOND)) == {"a": "us-01 us-02"}
 
 
-def test_a_preempted_job_does_not_come_before_older_jobs() -> None:
-    fleet = Fleet(servers(1), running("restart"))
+def test_a_job_that_restarts_keeps_its_position_until_units_are_free() -> None:
+    """Protects the job from later jobs of namespaces that have fewer nodes."""
+    other_jobs = [
+        *running("", "r", ("n2-0", "n2-1", "n2-2", "n2-3"), limit=9 * HOUR, namespace="y"),
+        *running("", "own", ("n3-0", "n3-1", "n3-2", "n3-3")),
+    ]
+    fleet = Fleet(servers(3), [*running("restart"), *other_jobs])
     fleet.recreate(fleet.decide(n1_0={"ready": False}))
-    fleet.pods += job("b", 4, age=30 * HOUR)
-    assert fleet.memory is not None
-    ((key, departure),) = fleet.memory.departures.items()
-    fleet.memory = replace(fleet.memory, departures={key: departure._replace(is_preempted=True)})
-    assert placed_jobs(fleet.decide(SECOND)) == {"b": "us-01"}
+    fleet.pods += job("b", 4, age=30 * MINUTE, namespace="x")
+    assert placed_jobs(fleet.decide(RESTART_TIME, n1_0={"ready": False})) == {}
+    pods = [pod for pod in fleet.pods if pod.namespace != "y"]  # job r has ended
+    nodes = Topology(changed_nodes(fleet.nodes, n1_0={"ready": False}))
+    assert placed_jobs(decide(nodes, pods, fleet.now, None, fleet.memory)) == {"a": "us-02"}
 
 
 def test_a_job_of_the_same_name_with_another_node_config_does_not_inherit_the_position() -> None:
@@ -233,12 +239,11 @@ def test_a_job_of_the_same_name_with_another_node_config_does_not_inherit_the_po
         assert placed_jobs(fleet.decide(2 * MINUTE)) == {"b": "us-01 us-02"}
 
 
-def test_a_job_that_restarts_comes_first_for_a_day_and_gets_back_at_most_the_default_limit_of_age() -> None:
+def test_a_job_that_restarts_gets_back_at_most_the_default_limit_of_its_age() -> None:
     fleet = Fleet(servers(1), [replace(pod, created=NOW - 50 * HOUR) for pod in running("restart")])
-    decision = fleet.decide(n1_0={"ready": False})
-    fleet.recreate(decision)
+    fleet.recreate(fleet.decide(n1_0={"ready": False}))
     fleet.pods += job("b", 4, age=30 * HOUR)
-    fleet.now += 24 * HOUR
+    fleet.now += RESTART_TIME
     assert placed_jobs(fleet.decide(SECOND)) == {"b": "us-01"}
 
 

@@ -631,3 +631,18 @@ def test_only_needed_whole_jobs_of_lower_priority_are_preempted(
         pods = [pod for pod in other_pods if pod.job == key]
         assert {pod.uid for pod in deletion.pods} == {pod.uid for pod in pods}
         assert all(pod.priority < 1 and pod.on_failure and pod.admitted_at for pod in pods)
+
+
+def test_a_preempted_job_does_not_restart_before_older_jobs_if_a_node_of_its_ending_pods_fails() -> None:
+    old_pods = running("r1", *node_names(1))
+    world = World(1, [*old_pods, *job("prod", 4, **PREEMPTOR)])
+    assert victim_names(world.decide()) == {"r1"}
+    new_fields: dict[str, Any] = {"gates": (GATE,), "demand": DEMAND, "node": "", "admitted_at": None}
+    new_pods = [
+        replace(pod, uid=f"{pod.uid}+", started=False, created=world.now, **new_fields) for pod in old_pods
+    ]
+    world.pods = [*(replace(pod, deleting=True) for pod in old_pods), *new_pods]
+    for _ in range(3):
+        world.decide(MINUTE, n1_0={"ready": False})
+    world.pods = [*new_pods, *job("old", 4, age=30 * HOUR)]
+    assert placed_jobs(world.decide()) == {"old": "us-01"}
