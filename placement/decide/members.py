@@ -1,7 +1,7 @@
 """Decides which placement annotations are trusted, because any user who may write a pod can forge one.
 
-A pod whose annotation is not trusted belongs to no job. It holds only its node and its devices, and the
-plugin's commands give the reason.
+A pod whose annotation is not trusted belongs to no job. It holds only its node and its devices. An Event and
+the plugin's commands give the reason.
 """
 
 import re
