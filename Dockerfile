@@ -1,22 +1,22 @@
-# Builds two images: `serving` (the default) for the webhook, and `controllers` for the programs that call the API server. The base
-# has the digest of the index of all platforms, which ten public files of September 2026 name. This build was never tested with the
-# base, because the project had no image registry. If the registry lacks the digest, the build fails.
+# Builds two images: `serving` (the default) for the webhook, and `controllers` for the programs that call the API server. The base is
+# pinned by the digest of its index of all platforms, as in ten public files of September 2026. This build was never tested with this
+# base, because the project had no image registry. If the registry does not have the digest, the build fails.
 ARG BASE=python:3.13.15-slim-trixie@sha256:7c61056e61ac89e852de05f3dc6fa51a6dd2181797bceed46aa725dd7cb2cd3b
 
 FROM ${BASE} AS build
-# Installs only packages whose hash is in a lock. wheels.sha256 lists these files for the release's provenance.
+# Installs only packages whose hash is in a lock. The provenance of a release lists these files, from wheels.sha256.
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 \
     LOCKED="install --require-hashes --only-binary :all:" \
     INTO="/opt/ultraserver-webhook/bin/python" \
-    HASHES="import json; [print(each['download_info']['archive_info']['hashes']['sha256'], each['download_info']['url'].rpartition('/')[2], sep='  ') for each in json.load(open('/tmp/report.json'))['install']]"
+    HASHES="import json; [print(item['download_info']['archive_info']['hashes']['sha256'], item['download_info']['url'].rpartition('/')[2], sep='  ') for item in json.load(open('/tmp/report.json'))['install']]"
 WORKDIR /src
 RUN python -m venv --without-pip /opt/ultraserver-webhook
-# Dependencies come first, so that a change of the code does not install them again.
+# The dependencies are in a layer of their own, so that a change of the code does not install them again.
 COPY locks/build.txt locks/serving.txt locks/
 RUN python -m pip $LOCKED --target /tmp/build --requirement locks/build.txt \
  && python -m pip --python $INTO $LOCKED --report /tmp/report.json --requirement locks/serving.txt \
  && python -c "$HASHES" > /opt/ultraserver-webhook/wheels.sha256 \
-# Removes unused files of packages: tests, C sources, two loops and the resolver of gevent, Werkzeug's debugger, gunicorn's ASGI
+# Removes unused files of packages: tests, C sources, two event loops and the resolver of gevent, Werkzeug's debugger, gunicorn's ASGI
 # worker, pydantic's copy of its version 1, and cffi except _cffi_backend, which cryptography needs.
  && rm -f /opt/ultraserver-webhook/bin/cffi-gen-src \
  && find /opt/ultraserver-webhook/lib \( -type d \( -name tests -o -name testing -o -name benchmarks -o -name libuv \
@@ -43,7 +43,7 @@ FROM build AS build-controllers
 COPY locks/controllers.txt locks/
 RUN python -m pip --python $INTO $LOCKED --report /tmp/report.json --requirement locks/controllers.txt \
  && python -c "$HASHES" >> /opt/ultraserver-webhook/wheels.sha256 \
-# Removes unused files also from these packages, and the asyncio part of the client.
+# Removes unused files of these packages, too, and the asyncio part of the client.
  && find /opt/ultraserver-webhook/lib \( -type d \( -name tests -o -path '*/kubernetes/aio' \) -prune \
         -o -name '*.[ch]' -o -name '*.[ch]pp' -o -name '*.p[xy][xdi]' \) -exec rm -r {} + \
  && /opt/ultraserver-webhook/bin/python -m compileall -q -j 0 /opt/ultraserver-webhook/lib \
@@ -73,8 +73,8 @@ COPY --from=build /opt/ultraserver-webhook /opt/ultraserver-webhook
 ENV ULTRASERVER_WEBHOOK_SERVE_TLS_CERT=/etc/ultraserver-webhook/tls/tls.crt \
     ULTRASERVER_WEBHOOK_SERVE_TLS_KEY=/etc/ultraserver-webhook/tls/tls.key
 EXPOSE 8443
-# This check is for container runtimes other than Kubernetes, which has probes of its own. The check does not verify the certificate,
-# because the certificate has the name of the Service and not 127.0.0.1. ULTRASERVER_WEBHOOK_SERVE_PORT sets a port other than 8443.
+# This check is for other container runtimes, because Kubernetes uses the probes of the Deployment. The check does not verify the
+# certificate, which has the name of the Service and not 127.0.0.1. ULTRASERVER_WEBHOOK_SERVE_PORT sets a port other than 8443.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=5s CMD ["python", "-c", "import os, ssl, urllib.request; \
 context = ssl.create_default_context(); context.check_hostname = False; context.verify_mode = ssl.CERT_NONE; \
 port = os.environ.get('ULTRASERVER_WEBHOOK_SERVE_PORT', '8443'); \

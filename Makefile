@@ -10,7 +10,7 @@ PORT ?= 8080
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-15s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-# pip installs only packages whose hash is in a lock. A lock also has the packages that build the project itself.
+# pip installs only packages whose hash is in a lock. locks/build.txt has the packages that build the project itself.
 PIP := pip install --quiet --disable-pip-version-check
 LOCKED := $(PIP) --require-hashes --only-binary :all:
 
@@ -28,7 +28,7 @@ LOCKED := $(PIP) --require-hashes --only-binary :all:
 	@touch $@
 
 .PHONY: run
-run: .venv/.run ## Serve previews on loopback, preview a job and print the result (JOB=path.yaml, PORT=8080)
+run: .venv/.run ## Serve previews on loopback, and print the preview of a job (JOB=path.yaml, PORT=8080)
 	@test -r "$(JOB)" || { echo "the file $(JOB) cannot be read; try: make run JOB=examples/four-node.yaml" >&2; exit 1; }
 	@$(BIN)/python -c 'import socket; socket.create_server(("127.0.0.1", $(PORT))).close()' 2>/dev/null \
 	    || { echo "port $(PORT) cannot be used on 127.0.0.1; try: make run JOB=$(JOB) PORT=9080" >&2; exit 1; }
@@ -45,8 +45,8 @@ run: .venv/.run ## Serve previews on loopback, preview a job and print the resul
 coverage: .venv/.dev ## Run the quick tests with branch coverage, which takes twice the time
 	@$(PYTEST) -m quick --cov --cov-report term $(ARGS)
 
-# In a tier, a test fails if its programs are missing. The limit of a test does not include fixtures. If a fixture hangs, the process
-# ends after ten minutes and prints its stack.
+# If a test or a fixture hangs, the process prints its stack and ends after ten minutes. The time limit of a test does not include its
+# fixtures. With TIER, a test fails if its programs are missing; without TIER, it is skipped.
 PYTEST = $(BIN)/pytest --numprocesses 2 --dist load -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true \
     --max-worker-restart 1
 TIER = REQUIRE_CLUSTER=1 REQUIRE_NODES=1 REQUIRE_SSHD=1 $(PYTEST)

@@ -1,1 +1,1 @@
-"""Shared by several programs of this project, and independent of each of them."""
+"""Functions that several programs of this project use."""

@@ -7,7 +7,7 @@ from click.shell_completion import BashComplete, FishComplete, ShellComplete, Zs
 
 SHELLS = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
 WORDS_ONLY, WITH_FILES = 4, 0
-"""The last line for kubectl (Cobra's ``ShellCompDirective``): whether the shell may offer files."""
+"""Numbers in the last line for kubectl (Cobra's ``ShellCompDirective``): may the shell also offer files?"""
 
 
 def script(shell: str, program: click.Command, name: str) -> str:
@@ -16,7 +16,7 @@ def script(shell: str, program: click.Command, name: str) -> str:
 
 
 def for_kubectl(program: click.Command, words: Sequence[str]) -> list[str]:
-    """Returns the lines that kubectl reads from a plugin's completion. The last word is incomplete."""
+    """Returns the lines that kubectl reads from a plugin's completion. The last word may be incomplete."""
     *complete_words, incomplete = words or [""]
     items = ShellComplete(program, {}, "kubectl", "").get_completions(complete_words, incomplete)
     plain_items = [item for item in items if item.type == "plain"]

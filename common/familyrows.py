@@ -1,4 +1,7 @@
-"""Merges two rows of a family, and the rows of their lists `units` and `shapes` that have the same key."""
+"""Merges a family's row (the lower row) with the row of a later file (the upper row).
+
+In their lists `units` and `shapes`, the rows with the same key are merged.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -10,9 +13,9 @@ KEY_OF_LIST: Final = {"units": "label", "shapes": "name"}
 def with_keys(
     lower: Iterable[dict[str, Any]], upper: Iterable[Mapping[str, Any]], key: str
 ) -> Sequence[dict[str, Any]]:
-    """Returns the lower rows. A row with an empty key gets the key of the next new upper row.
+    """Returns the lower rows. A row with an empty key gets the key of the next upper row that is new.
 
-    The unit of a packaged family that is off has an empty label: the user's row sets it.
+    For example, the unit of a packaged family that is off has an empty label, which the user's row sets.
     """
     rows = list(lower)
     existing = {row[key] for row in rows}

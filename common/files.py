@@ -22,10 +22,11 @@ def read_named(path: Path, given_path: Path) -> tuple[str, bytes]:
 
 
 def content(path: Path, given_path: Path, max_bytes: int = -1) -> bytes:
-    """Returns the first ``max_bytes`` of a file (-1 for all). The user gave ``given_path``: it or its folder.
+    """Returns the first ``max_bytes`` bytes of a file (-1 for all).
 
-    Only a path below ``/dev`` that the user gave may be a pipe, such as the pipes that a shell creates. Any
-    other path that is not a regular file raises an `OSError`.
+    ``given_path`` is the user's argument: the path itself, or its folder. Only an argument below ``/dev`` may
+    be a pipe, such as the pipes that a shell creates. Any other path that is not a regular file raises an
+    `OSError`.
     """
     if path != given_path or not path.is_relative_to("/dev"):
         require_regular_file(path, given_path if given_path.is_dir() else given_path.parent)

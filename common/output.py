@@ -11,7 +11,7 @@ import click
 from common.texts import printable
 
 ESCAPE: Final = f"\0{secrets.token_hex(8)}"
-"""A placeholder for ESC in colours until the text is printed. It is random, so no input contains it."""
+"""The placeholder of ESC in colours, which `say` replaces. It is random, so no input contains it."""
 _COLOURS: Final = {
     "+++": None,
     "---": None,
@@ -36,9 +36,9 @@ _GROUP = re.compile(rf"#({_COLOUR})#({_COLOUR}\[)")
 class Program(click.Group):
     """The commands of a program."""
 
-    group_class = type
+    group_class = type  # subgroups are programs, too
 
-    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's
+    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's types
         """Runs a command, and makes click's error messages printable."""
         try:
             return super().invoke(ctx)
@@ -52,7 +52,7 @@ def _escaped(text: str) -> str:
     return ESCAPE.join(_LINE_PART.sub(lambda part: printable(part[0]), piece) for piece in text.split(ESCAPE))
 
 
-def style(text: str, **attributes: Any) -> str:  # noqa: ANN401 - click's
+def style(text: str, **attributes: Any) -> str:  # noqa: ANN401 - click's types
     """Returns printable text with the colours of `click.style`; print it with `say`."""
     return click.style(_escaped(text), **attributes).replace("\x1b", ESCAPE)
 
@@ -71,7 +71,7 @@ def _line(line: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Returns the text with escapes for unprintable characters, and for what begins a GitHub command.
+    """Returns the text with escapes for unprintable characters, and for the beginnings of GitHub commands.
 
     Line ends and tabs stay. ASCII JSON and the YAML of `dump_yaml` stay as they are. The search for commands
     ignores colours, because a pipe receives the lines without colours.
@@ -83,10 +83,10 @@ def say(text: str, *, err: bool = False, nl: bool = True, workflow_commands: boo
     """Prints a text, in colours if a terminal shows it and ``NO_COLOR`` is not set.
 
     Args:
-        text: May contain any characters.
+        text: The text, which may contain any characters.
         err: Whether to print to standard error.
         nl: Whether a line end follows.
-        workflow_commands: Whether the lines are commands of GitHub workflows, whose values are escaped.
+        workflow_commands: Whether the lines are commands of GitHub workflows, with escaped values.
     """
     cleaned = (_escaped if workflow_commands else clean)(text).replace(ESCAPE, "\x1b")
     click.echo(cleaned, err=err, nl=nl, color=False if os.environ.get("NO_COLOR") else None)

@@ -1,4 +1,4 @@
-"""Paths of map keys and list positions in JSON: as pointers (RFC 6901), and as people write paths."""
+"""Reads and writes paths of map keys and list positions, as JSON pointers (RFC 6901) or as people do."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ def get(node: Any, path: Sequence[str | int]) -> Any:  # noqa: ANN401 - JSON of 
 
 def get_map(node: Any, path: Sequence[str | int]) -> dict[str, Any]:  # noqa: ANN401 - as above
     """Returns the map at a path; an empty map for any other value."""
-    # As `get`, without its call for maps: a review calls this often (tests/engine/test_cost.py).
+    # Calls `get` only for lists: a review calls this function often (tests/engine/test_cost.py).
     for part in path:
         node = node.get(part) if isinstance(node, dict) else node and get(node, (part,))
     return node if isinstance(node, dict) else {}
@@ -31,7 +31,7 @@ def get_map(node: Any, path: Sequence[str | int]) -> dict[str, Any]:  # noqa: AN
 
 def get_maps(node: Any, path: Sequence[str | int] = ()) -> list[dict[str, Any]]:  # noqa: ANN401 - as above
     """Returns the maps in the list at a path; an empty list for any other value."""
-    # As in `get_map`.
+    # Calls `get` only for lists, as `get_map` does.
     for part in path:
         node = node.get(part) if isinstance(node, dict) else node and get(node, (part,))
     return [item for item in node if isinstance(item, dict)] if isinstance(node, list) else []
@@ -47,7 +47,7 @@ def pointer(path: tuple[str | int, ...]) -> str:
 
 
 def with_positions(parts: Iterable[str]) -> tuple[str | int, ...]:
-    """Returns the parts of a pointer as a path, with parts of digits as list positions."""
+    """Returns the parts of a pointer as a path. A part that is a number becomes a list position."""
     return tuple(int(part) if part.isdecimal() else part for part in parts)
 
 
@@ -74,5 +74,5 @@ def field_name(path: Iterable[str | int]) -> str:
 
 
 def path_of(name: str) -> tuple[str | int, ...]:
-    """Returns the path of a `field_name`."""
+    """Returns the path that a result of `field_name` describes."""
     return with_positions(key or inner for key, inner in _STEP.findall(name))

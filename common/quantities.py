@@ -1,4 +1,4 @@
-"""Quantities of resources and durations as Kubernetes writes them, and the resources that a pod uses."""
+"""Reads quantities and durations, and computes the resources that a pod uses."""
 
 import re
 from decimal import ROUND_CEILING, Decimal
@@ -21,7 +21,7 @@ _SUFFIXES: Final = {
 
 
 MAX_SECONDS: Final = 10 * 365 * 86400
-"""Ten years. A duration must be shorter."""
+"""Ten years: a duration must be shorter."""
 
 _DURATION: Final = re.compile(r"(?:(\d{1,4})d)?(?:(\d{1,5})h)?(?:(\d{1,7})m)?(?:(\d{1,9})s)?", re.ASCII)
 
@@ -97,7 +97,7 @@ def _requested(part: dict[str, Any]) -> dict[str, int]:
     resources = part.get("resources")
     if not isinstance(resources, dict):
         return {}
-    # The API server stores a limit without a request as the request, too.
+    # If there is only a limit, the API server stores it as the request, too.
     return amounts(resources.get("limits")) | amounts(resources.get("requests"))
 
 
@@ -117,13 +117,13 @@ def _read_actual(status: dict[str, Any]) -> dict[str, _Actual]:
     )
     is_infeasible = any(condition.get("reason") == "Infeasible" for condition in pending_resizes)
     keys = ("containerStatuses", "initContainerStatuses")
-    parts = [(str(item.get("name")), item) for kind in keys for item in get_maps(status.get(kind))]
+    statuses = [(str(item.get("name")), item) for kind in keys for item in get_maps(status.get(kind))]
     actual: dict[str, _Actual] = {}
-    for name, part in [*parts, ("", status)]:
-        resources = part.get("resources")
+    for name, item in [*statuses, ("", status)]:
+        resources = item.get("resources")
         if isinstance(resources, dict):
             actual_requests = amounts(resources.get("requests"))
-            _raise_to(actual_requests, amounts(part.get("allocatedResources")))
+            _raise_to(actual_requests, amounts(item.get("allocatedResources")))
             actual[name] = _Actual(actual_requests, is_infeasible)
     return actual
 

@@ -1,4 +1,4 @@
-"""Finds, reads and merges the files of a rule table: one file, or those of a directory."""
+"""Finds, reads and merges the files of a rule table: one file, or the files of a directory."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
@@ -30,7 +30,7 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def packaged_texts(profile: str = "default") -> Mapping[str, bytes]:
-    """Returns the texts of a packaged table by name, for programs without the webhook's other code."""
+    """Returns the texts of a packaged table by name. It needs no other code of the webhook."""
     folder = files("webhook.rules").joinpath("packaged")
     return {name: folder.joinpath(f"{name}.yaml").read_bytes() for name in (*SHARED, *PROFILES[profile])}
 
@@ -53,7 +53,7 @@ def table_file_names(names: Iterable[str]) -> Sequence[str]:
 def read_texts(path: Path) -> Sequence[tuple[str, bytes]]:
     """Returns the name and the first `MOST_BYTES` + 1 bytes of each file of a table.
 
-    All files of a mounted ConfigMap are read from one version: the ConfigMap's link is followed once.
+    All files of a mounted ConfigMap are read from one version: its link ``..data`` is followed once.
 
     Raises:
         OSError: A file cannot be read; see `common.files.content`.
@@ -65,7 +65,7 @@ def read_texts(path: Path) -> Sequence[tuple[str, bytes]]:
 
 
 def merge_texts(texts: Iterable[str | bytes], *sections: str) -> dict[str, dict[str, Any]]:
-    """Returns sections of a table: maps merged by key, rows by name; later texts override earlier ones.
+    """Returns merged sections of a table: maps are merged by key, rows by name. Later texts take precedence.
 
     Guarantees have no names: rows with equal namespaces and units are the same row.
 

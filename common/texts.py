@@ -54,8 +54,8 @@ def cut(message: str) -> str:
 
 def join_names(names: Sequence[str], maximum: int = 4) -> str:
     """Returns names as one text, with at most ``maximum`` of them: ``a, b and 3 more``."""
-    more = len(names) - maximum
-    return ", ".join(names[:maximum]) + (f" and {more} more" if more > 0 else "")
+    omitted = len(names) - maximum
+    return ", ".join(names[:maximum]) + (f" and {omitted} more" if omitted > 0 else "")
 
 
 def count_text(number: int, noun: str) -> str:
@@ -64,7 +64,7 @@ def count_text(number: int, noun: str) -> str:
 
 
 def fold(text: str, first: str = "") -> str:
-    """Returns a text in lines of at most `WIDTH`. The first begins with ``first``; the rest are indented."""
+    """Returns a text in lines of at most `WIDTH`. The first line begins with ``first``."""
     return fill(
         text,
         WIDTH,
@@ -77,7 +77,7 @@ def fold(text: str, first: str = "") -> str:
 
 @lru_cache(maxsize=4096)
 def nearest(word: str, known_names: tuple[str, ...]) -> str | None:
-    """Returns the known name that differs in case or letter order, else a similar name, else None."""
+    """Returns a known name with other case or letter order; without one, a similar name, or None."""
     if len(word) > MAX_NAME_LENGTH:
         return None
     by_case, lower = {name.lower(): name for name in known_names}, word.lower()
@@ -110,5 +110,5 @@ def columns(rows: Sequence[Sequence[str]], width: int = 0) -> Iterator[str]:
 
 def _wrapped(cell: str, width: int) -> list[str]:
     wrapper = TextWrapper(width)
-    wrapper.wordsep_re = re.compile(r"(\s+)|(?<=[/|])(?=\S)")  # also after / and | in names
+    wrapper.wordsep_re = re.compile(r"(\s+)|(?<=[/|])(?=\S)")  # lines also end after / and | in names
     return wrapper.wrap(cell) or [""]

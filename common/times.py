@@ -31,7 +31,7 @@ def duration(text: object) -> timedelta | None:
 
 
 def clock_text(time: datetime, now: datetime) -> str:
-    """Returns a time for a reader: hour and minute, with the date if the day is not that of ``now``."""
+    """Returns a time for a reader: hour and minute, with the date if ``now`` is on another day."""
     return f"{time:%H:%M}" if time.date() == now.date() else f"{time:%Y-%m-%d %H:%M}"
 
 

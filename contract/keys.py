@@ -21,7 +21,7 @@ A pod that takes no node has an annotation instead, because affinity terms selec
 """
 
 PLACE: Final = PREFIX + "place"
-"""Annotation on a worker: who chooses its node, and from which facts. `contract.place` has the format."""
+"""The placement annotation on a worker: the placer, and the data for its choice (`contract.place`)."""
 
 OPENED: Final = PREFIX + "opened"
 """Annotation on a Pod of an admitted job: when the Pod was pinned, and the units for the other blocks."""
@@ -62,7 +62,7 @@ TRUSTED_SINCE: Final = PREFIX + "trusted-since"
 STORED_AT: Final = PREFIX + "stored-at"
 """Annotation on the Secret with the serving certificate: when that certificate was stored.
 
-A certificate that the user provides was issued before this time.
+For a certificate that the user provides, this time is later than the time of issue.
 """
 
 HOSTNAME: Final = "kubernetes.io/hostname"

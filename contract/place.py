@@ -62,7 +62,7 @@ class Placer(StrEnum):
 
 
 _OLD_WORDS: Final = {Placer.SCHEDULER: "affinity", Placer.WHOLE_JOB: "gate"}
-"""Words of the previous release. This release still writes them, because that release reads no others."""
+"""Words of the previous release. This release still writes them, because that release reads only these."""
 
 PLACERS: Final = {
     **{item.value: item for item in Placer},
@@ -183,7 +183,7 @@ def parse(text: str) -> Place:
     has_known_words = values.keys() <= {*_KEYS} and all(values.values())
     if (
         len(text) > LONGEST_ANNOTATION or len(values) < len(words) or not has_known_words
-    ):  # `lru_cache` keeps no errors, so long texts take no memory
+    ):  # `lru_cache` stores no errors, so long texts take no memory
         raise _make_error(f"it is {text[:80]!r}, not words such as {_KEYS[0]}=gate")
     if values.get("placer") not in PLACERS:
         placer = values.get("placer", "")[:40]

@@ -1,1 +1,1 @@
-"""Shared by the programs that use an API server: calls, versions, leader election, watches, the loop."""
+"""Calls, watches, leader election and the loop of the programs that use an API server."""

@@ -7,11 +7,11 @@ Object = dict[str, Any]
 
 
 class ApiError(Exception):
-    """The API server refuses or is unreachable; the message has the verb, the path and the reason."""
+    """The API server refuses a call or is unreachable. The message has the verb, the path and the reason."""
 
 
 class ConflictError(ApiError):
-    """Another client wrote first. This is normal: the caller reads again and decides again."""
+    """Another client wrote first. This is normal: the caller reads the object again and decides again."""
 
 
 class ForbiddenError(ApiError):

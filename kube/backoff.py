@@ -1,10 +1,10 @@
-"""The waits between attempts."""
+"""Computes the waits between attempts of a call."""
 
 import random
 from collections.abc import Iterator
 
 JITTER = 0.2
-"""The fraction by which a wait varies, so that programs that start together do not stay in step."""
+"""The fraction by which a wait varies, so that programs that start together retry at different times."""
 
 
 def waits() -> Iterator[float]:

@@ -28,7 +28,7 @@ TIMEOUT_SECONDS = 10
 IDLE_SECONDS = 90
 """The time without an event after which a watch begins again, because its connection may be dead.
 
-Such a pause is not an error: the API server sends a bookmark every minute, but only if something has changed.
+A watch without events is normal: the API server sends a bookmark every minute only if something has changed.
 """
 
 _READ_BYTES = 65536
@@ -49,12 +49,12 @@ class KubernetesApi(RestApi):
 
         Raises:
             GoneError: The path's resourceVersion is too old.
-            ApiError: The watch cannot be begun.
+            ApiError: The watch cannot begin.
         """
         response = self._send("GET", path, timeout=(TIMEOUT_SECONDS, IDLE_SECONDS))
         try:
             if response.status >= HTTPStatus.BAD_REQUEST:
-                with _errors("GET", path):
+                with _as_api_errors("GET", path):
                     data = response.response.read()
                 check_status("GET", path, *decode(response.status, data))
             yield EventStream(path, response.response)
@@ -64,7 +64,7 @@ class KubernetesApi(RestApi):
     def fetch(self, verb: str, path: str, body: object, content_type: str, max_bytes: int | None) -> Answer:
         """Sends one request (see `RestApi`)."""
         response = self._send(verb, path, body, content_type)
-        with _errors(verb, path):
+        with _as_api_errors(verb, path):
             data = response.response.read(None if max_bytes is None else max_bytes + 1)
         if max_bytes is not None and len(data) > max_bytes:
             response.response.close()
@@ -83,7 +83,7 @@ class KubernetesApi(RestApi):
         headers = {"Accept": "application/json"} | (
             {"Content-Type": content_type} if body is not None else {}
         )
-        with _errors(verb, path):
+        with _as_api_errors(verb, path):
             request = self._client.param_serialize(
                 verb, path, header_params=headers, body=body, auth_settings=["BearerToken"]
             )
@@ -91,8 +91,8 @@ class KubernetesApi(RestApi):
             return self._client.call_api(*request, _request_timeout=timeout)
 
 
-def _event(line: bytes) -> Object:
-    """Returns the event in a line. `parse_json` reads what orjson refuses, such as invalid UTF-8."""
+def _parse_event(line: bytes) -> Object:
+    """Returns the event in a line. `parse_json` reads lines that orjson refuses, such as invalid UTF-8."""
     try:
         event: Object = orjson.loads(line)
     except orjson.JSONDecodeError:
@@ -101,9 +101,9 @@ def _event(line: bytes) -> Object:
 
 
 class EventStream:
-    """The events of a watch. They end when the API server ends the watch or sends nothing for `IDLE_SECONDS`.
+    """The events of a watch. If the connection breaks, an iteration raises `ApiError`.
 
-    `close` ends them, too. If the connection breaks, an iteration raises `ApiError`.
+    The events end by `close`, or when the API server ends the watch or sends nothing for `IDLE_SECONDS`.
     """
 
     def __init__(self, path: str, response: urllib3.BaseHTTPResponse) -> None:
@@ -113,10 +113,10 @@ class EventStream:
     def __iter__(self) -> Iterator[Object]:
         """Yields each event as soon as it arrives."""
         incomplete_line = b""
-        with _errors("GET", self._path), contextlib.suppress(urllib3.exceptions.ReadTimeoutError):
+        with _as_api_errors("GET", self._path), contextlib.suppress(urllib3.exceptions.ReadTimeoutError):
             for chunk in self._response.stream(_READ_BYTES):
                 *lines, incomplete_line = (incomplete_line + chunk).split(b"\n")
-                yield from map(_event, filter(None, lines))
+                yield from map(_parse_event, filter(None, lines))
 
     def close(self) -> None:
         """Ends the watch, from any thread: an iteration that waits for an event ends."""
@@ -125,10 +125,10 @@ class EventStream:
 
 
 def connect(kubeconfig: Path | None) -> KubernetesApi:
-    """Returns a client of the API server that a kubeconfig or the pod's service account names.
+    """Returns a client of the API server, with the address and rights of a kubeconfig or of this pod.
 
     Args:
-        kubeconfig: A kubeconfig; None for the service account of the pod that this program runs in.
+        kubeconfig: A kubeconfig; None for the ServiceAccount of the pod in which this program runs.
 
     Raises:
         ApiError: No API server is configured.
@@ -146,7 +146,7 @@ def connect(kubeconfig: Path | None) -> KubernetesApi:
 
 
 @contextlib.contextmanager
-def _errors(verb: str, path: str) -> Iterator[None]:
+def _as_api_errors(verb: str, path: str) -> Iterator[None]:
     try:
         yield
     except (ApiException, urllib3.exceptions.HTTPError, OSError, ValueError) as error:
@@ -154,10 +154,10 @@ def _errors(verb: str, path: str) -> Iterator[None]:
 
 
 def _refuse_bad_token(headers: dict[str, str]) -> None:
-    """Strips the token; raises an error if a header cannot contain it. The library's error would quote it."""
+    """Strips the bearer token. Raises an error for an invalid token: http.client's error would quote it."""
     if "authorization" not in headers:
         return
-    headers["authorization"] = headers["authorization"].strip()  # a file often ends with a line end
+    headers["authorization"] = headers["authorization"].strip()  # a token file often ends with a line end
     if not (headers["authorization"].isascii() and headers["authorization"].isprintable()):
         raise ValueError(
             "the bearer token has a line end or another character that an HTTP header cannot have: "

@@ -11,14 +11,14 @@ from kube.api import ApiError
 if TYPE_CHECKING:
     from kube.client import KubernetesApi
 
-_OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+_NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
 def option_with_prefix(environment: str) -> Callable[..., Callable[[Any], Any]]:
     """Returns a variant of `click.option` for options that can also be set by environment variables.
 
     Args:
-        environment: The prefix of the variables. With ``PROGRAM``, that of ``--lease`` is ``PROGRAM_LEASE``.
+        environment: The prefix of the variables: with ``PROGRAM``, ``PROGRAM_LEASE`` sets ``--lease``.
     """
 
     def option(*names: str, **attributes: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - click's own types
@@ -33,19 +33,19 @@ def option_with_prefix(environment: str) -> Callable[..., Callable[[Any], Any]]:
 def own_namespace() -> str:
     """Returns the namespace of the program's own pod; outside a pod, the namespace in the manifests."""
     try:
-        return _OWN_NAMESPACE.read_text(encoding="utf-8").strip()
+        return _NAMESPACE_FILE.read_text(encoding="utf-8").strip()
     except OSError:
         return "ultraserver-webhook"
 
 
 def connect(kubeconfig: Path | None) -> "KubernetesApi":
-    """Returns what `kube.client.connect` returns. The import is late: commands such as --help skip it.
+    """Returns a client (see `kube.client.connect`). Commands such as --help do not wait for this import.
 
     Raises:
         ApiError: No API server is configured, or the client is not installed.
     """
     try:
-        from kube import client  # noqa: PLC0415 - it costs 0.3 s
+        from kube import client  # noqa: PLC0415 - the import takes 0.3 s
     except ModuleNotFoundError as error:
         install = "pip install 'ultraserver-webhook[controllers]'"
         raise ApiError(f"{error}: the client of the API server is not installed: {install}") from error

@@ -1,10 +1,10 @@
 """Leader election with a Lease: only the replica that holds the Lease runs passes.
 
-The rules are those of client-go (``tools/leaderelection``). A replica may take over the Lease if the
-holder has not renewed the Lease for its duration. The replica measures this time with its own clock, and does
-not compare the clocks of different machines. The resourceVersion guards every write. Passes are safe
-even with two leaders, so an error here costs at most a few conflicts. The election of the ``kubernetes``
-package is not used: it has no types, never releases a Lease and runs the passes in its own thread.
+The rules are the rules of client-go (``tools/leaderelection``). A replica may take over the Lease if the
+holder has not renewed it for the duration in the Lease. The replica measures this time with its own clock,
+and does not compare the clocks of different machines. A write fails if the Lease has another resourceVersion.
+Passes are safe even with two leaders, so an error here causes at most a few conflicts. The election of the
+``kubernetes`` package is not used: it has no types, never releases a Lease and runs the passes in its thread.
 """
 
 import contextlib
@@ -18,12 +18,12 @@ from kube.api import ConflictError, Object, leases_path
 from kube.rest import RestApi
 
 MAX_WAIT_SECONDS: Final = 600
-"""The maximum wait, unless `Elector.duration` is longer. A manipulated Lease can have 68 years."""
+"""The maximum wait, unless `Elector.duration` is longer. A forged Lease can have a duration of 68 years."""
 
 
 @dataclass(slots=True)
 class Elector:
-    """A replica that can hold a Lease. The methods raise `ApiError` if they cannot read or write it."""
+    """A replica that can hold a Lease. The methods raise `ApiError` if they cannot use the Lease."""
 
     api: RestApi  # the API server
     namespace: str  # the Lease's namespace
@@ -32,8 +32,8 @@ class Elector:
     duration: int  # seconds after which another replica may take over a Lease that is not renewed
     labels: Mapping[str, str]  # the Lease's labels, if this replica creates the Lease
     clock: Callable[[], float] = time.monotonic  # returns the seconds of a clock that never jumps
-    _version: tuple[Any, ...] = field(default=(), init=False)
-    _version_time: float = field(default=0.0, init=False)
+    _seen_renewal: tuple[Any, ...] = field(default=(), init=False)
+    _seen_renewal_time: float = field(default=0.0, init=False)
 
     def lead(self) -> bool:
         """Takes or renews the Lease if the rules permit it; returns whether this replica is the holder."""
@@ -42,9 +42,9 @@ class Elector:
             return False
         try:
             if lease is None:
-                self.api.create(leases_path(self.namespace), self._own_lease({}))
+                self.api.create(leases_path(self.namespace), self._with_this_holder({}))
             else:
-                self.api.replace(self._path, self._own_lease(lease))
+                self.api.replace(self._path, self._with_this_holder(lease))
         except ConflictError:  # another replica was faster
             return False
         return True
@@ -55,7 +55,7 @@ class Elector:
         if lease is None or _spec(lease).get("holderIdentity") != self.identity:
             return
         spec = {**_spec(lease), "holderIdentity": "", "renewTime": _now()}
-        with contextlib.suppress(ConflictError):  # another replica holds it already
+        with contextlib.suppress(ConflictError):  # another replica has taken the Lease
             self.api.replace(self._path, {**lease, "spec": spec})
 
     @property
@@ -67,14 +67,14 @@ class Elector:
         holder = spec.get("holderIdentity")
         if not holder or holder == self.identity:
             return True
-        version = (holder, spec.get("renewTime"))
-        if version != self._version:
-            self._version, self._version_time = version, self.clock()
-        # The duration in the Lease is the holder's, whose settings may differ from those of this replica.
+        renewal = (holder, spec.get("renewTime"))
+        if renewal != self._seen_renewal:
+            self._seen_renewal, self._seen_renewal_time = renewal, self.clock()
+        # The Lease has the duration of its holder, whose settings may differ from this replica's settings.
         duration = spec.get("leaseDurationSeconds") or self.duration
-        return self.clock() - self._version_time > min(duration, max(MAX_WAIT_SECONDS, self.duration))
+        return self.clock() - self._seen_renewal_time > min(duration, max(MAX_WAIT_SECONDS, self.duration))
 
-    def _own_lease(self, lease: Object) -> Object:
+    def _with_this_holder(self, lease: Object) -> Object:
         old_spec, now = _spec(lease), _now()
         is_holder = old_spec.get("holderIdentity") == self.identity
         spec = {
@@ -96,7 +96,7 @@ class Elector:
 
 
 def _now() -> str:
-    """Returns the present time in the format of a Lease. Replicas only check whether it changes."""
+    """Returns the present time in the format of a Lease. Replicas check only whether it changes."""
     return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
 
 

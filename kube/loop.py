@@ -1,4 +1,4 @@
-"""The loop of a program of which only one replica works at a time: the holder of the Lease runs passes."""
+"""Runs the passes of a program in one replica at a time: in the holder of the Lease."""
 
 import logging
 import signal
@@ -14,7 +14,7 @@ MIN_SECONDS = 0.1
 """Minimum time between two passes."""
 
 UNABLE_SECONDS = 1.0
-"""The time between two checks whether a program that could not work can work again."""
+"""The time until the next call of `Loop.can_work`, after a call that returned False."""
 
 _log = logging.getLogger("kube.loop")
 
@@ -24,11 +24,11 @@ class Loop:
     """Runs passes while this program leads. Only `wake` and `stop` may be called from other threads."""
 
     elector: Elector  # takes and renews the Lease
-    # Runs a pass, which must be shorter than the Lease; returns the seconds until the next pass.
+    # Runs a pass, which must be shorter than the Lease's duration; returns the seconds until the next pass.
     work: Callable[[], float]
-    on_election: Callable[[bool], object]  # called with whether this program leads, also at the end
-    # Waits for the event for at most the given seconds of the elector's clock; returns whether the event was
-    # set.
+    # Called after each election and at the end, with whether this program leads.
+    on_election: Callable[[bool], object]
+    # Waits for an event, for a maximum of seconds of the elector's clock; returns whether the event was set.
     wait: Callable[[threading.Event, float], bool] = threading.Event.wait
     # Returns whether this program could work now. A program that could not work leaves the Lease to another
     # replica.
@@ -43,9 +43,9 @@ class Loop:
 
     def stop_on_signals(self) -> None:
         """Makes SIGTERM and SIGINT call `stop`; must be called in the main thread."""
-        for sign in (signal.SIGTERM, signal.SIGINT):
-            # `stop` runs in a thread: it needs a lock that the loop, which the handler interrupts, may hold.
-            signal.signal(sign, lambda *_: threading.Thread(target=self.stop).start())
+        for number in (signal.SIGTERM, signal.SIGINT):
+            # The interrupted loop may hold the event's lock. `stop` needs this lock, so it runs in a thread.
+            signal.signal(number, lambda *_: threading.Thread(target=self.stop).start())
 
     def stop(self) -> None:
         """Ends `run` after the present pass."""
@@ -64,7 +64,7 @@ class Loop:
     def _lead_and_work(self) -> None:
         # Three attempts to renew fit into the Lease's duration.
         renew_every, clock = self.elector.duration / 3, self.elector.clock
-        renew_at = next_pass = earliest = 0.0
+        renew_at = next_pass = earliest_pass = 0.0
         while not self._is_stopped:
             if clock() >= renew_at:
                 can_work = self.can_work()
@@ -74,12 +74,12 @@ class Loop:
                 next_pass = 0.0
             elif clock() >= next_pass:
                 wait = self.work()
-                earliest = clock() + MIN_SECONDS
-                next_pass = max(clock() + wait, earliest)
+                earliest_pass = clock() + MIN_SECONDS
+                next_pass = max(clock() + wait, earliest_pass)
             next_event = min(renew_at, next_pass) if self._is_leader else renew_at
             if self.wait(self._wake_event, max(next_event - clock(), 0.0)):
                 self._wake_event.clear()
-                next_pass = min(next_pass, earliest)
+                next_pass = min(next_pass, earliest_pass)
 
     def _elect(self, *, can_work: bool) -> None:
         try:

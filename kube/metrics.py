@@ -28,12 +28,12 @@ class Server(ThreadingMixIn, WSGIServer):
     daemon_threads = True
     request_queue_size = 2 * MAX_CONNECTIONS
 
-    def __init__(self, address: tuple[str, int], handler: Any) -> None:  # noqa: ANN401 - as the base has it
+    def __init__(self, address: tuple[str, int], handler: Any) -> None:  # noqa: ANN401 - the type in the base class
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self._connections = deque[socket.socket]()
         super().__init__(address, handler)
 
-    def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as the base has them
+    def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - the types in the base class
         """Serves a connection."""
         self._connections.append(request)
         if len(self._connections) > MAX_CONNECTIONS:
@@ -41,14 +41,14 @@ class Server(ThreadingMixIn, WSGIServer):
                 self._connections.popleft().shutdown(socket.SHUT_RDWR)
         super().process_request(request, client_address)
 
-    def shutdown_request(self, request: Any) -> None:  # noqa: ANN401 - as the base has it
+    def shutdown_request(self, request: Any) -> None:  # noqa: ANN401 - the type in the base class
         """Ends a connection, and removes it from the open connections."""
-        with contextlib.suppress(ValueError):  # the connection was closed as the oldest
+        with contextlib.suppress(ValueError):  # `process_request` has removed the connection as the oldest
             self._connections.remove(request)
         super().shutdown_request(request)
 
-    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as the base has them
-        """Logs nothing: the peer has closed the connection, or sent nonsense."""
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - the types in the base class
+        """Logs nothing: the peer has closed the connection, or has sent an invalid request."""
 
 
 def serve(
@@ -60,14 +60,14 @@ def serve(
         host: The address.
         port: Its port.
         registry: The metrics.
-        other_apps: WSGI applications by path; the metrics have all other paths.
+        other_apps: WSGI applications by path. All other paths serve the metrics.
 
     Raises:
         OSError: The address cannot be used.
     """
     metrics, apps = make_wsgi_app(registry), other_apps or {}
 
-    def app(environ: dict[str, Any], start: Any) -> Any:  # noqa: ANN401 - as WSGI has them
+    def app(environ: dict[str, Any], start: Any) -> Any:  # noqa: ANN401 - WSGI's types
         return apps.get(environ["PATH_INFO"], metrics)(environ, start)
 
     server = make_server(host, port, app, Server, ConnectionHandler)

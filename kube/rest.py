@@ -13,19 +13,19 @@ PAGE_SIZE = 500
 """The number of objects in a page of a list, as in client-go: a list of 4,000 nodes is read in parts."""
 
 MAX_PAGE_BYTES = 8 * 2**20
-"""The maximum size of a page; a longer page is read again in parts. 500 ordinary Pods have 4 MiB, and a
-single large Pod has up to 1.5 MiB."""
+"""The maximum size of a page; a longer page is requested again with fewer objects. 500 ordinary
+Pods have 4 MiB, and a single large Pod has up to 1.5 MiB."""
 
 _ERRORS: dict[int, type[ApiError]] = {403: ForbiddenError, 409: ConflictError, 410: GoneError}
 _NOT_SERVED = b"404 page not found\n"
-"""The API server's answer if it does not serve a group version. A proxy's answer is different."""
+"""The body of a 404 of an API server that does not serve a group version. A proxy's body is different."""
 _JSON_PATCH = "application/json-patch+json"
 
 _MAX_DEPTH = 100
-"""The levels of nesting that `parse_json` reads if Python cannot read all. A Pod has about fifteen."""
+"""The levels of nesting that `parse_json` keeps if Python cannot read all levels. A Pod has about fifteen."""
 
 _MAX_DIGITS = 20
-"""The maximum digits of an integer in this case. Kubernetes has no integers of more than 64 bits."""
+"""The digits of an integer that `parse_json` keeps in this case. Kubernetes' integers have up to 64 bits."""
 
 _BRACKETS = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[\]{}]')
 """The brackets of JSON. A string matches as a whole, so that its brackets are ignored."""
@@ -36,10 +36,10 @@ Answer = tuple[int, bytes]
 
 
 class RestApi(ABC):
-    """An API server. Paths are those of its REST interface, with the query.
+    """A client of an API server's REST interface. A path includes the query.
 
-    Every method raises `ApiError` if the API server is unreachable. The methods that do not return a status
-    raise it, too, if the API server refuses. "Raises" lists subclasses that a caller may need to distinguish.
+    Every method raises `ApiError` if the API server is unreachable. A method that returns no status also
+    raises it if the API server refuses the request. "Raises" lists only subclasses that callers distinguish.
     """
 
     @abstractmethod
@@ -69,7 +69,7 @@ class RestApi(ABC):
         return check_status("GET", path, status, answer)
 
     def create(self, path: str, document: Object) -> Object:
-        """Creates an object in the collection ``path``, and returns it as it is stored.
+        """Creates an object in the collection ``path``, and returns the stored object.
 
         Raises:
             ConflictError: The object exists already.
@@ -93,10 +93,10 @@ class RestApi(ABC):
         return check_status("PUT", path, *self.call("PUT", path, document))
 
     def patch(self, path: str, operations: list[Object]) -> Object:
-        """Applies a JSON patch, and returns the object as it is stored.
+        """Applies a JSON patch, and returns the stored object.
 
         Raises:
-            ConflictError: The object was deleted, or has another resourceVersion than the patch.
+            ConflictError: The object was deleted, or the patch contains another resourceVersion.
         """
         return check_status("PATCH", path, *self.call("PATCH", path, operations, _JSON_PATCH))
 
@@ -107,7 +107,7 @@ class RestApi(ABC):
 
         With a ``uid`` or ``resourceVersion`` as precondition, the object is deleted only if it has this
         value. ``grace_seconds`` is the time for a pod to end; None means the time in the pod's spec. Both are
-        in the body, because the API server ignores the query of a request with preconditions.
+        in the request body, because the API server ignores the query of a request with preconditions.
 
         Raises:
             ConflictError: The object has another ``uid`` or ``resourceVersion``.
@@ -152,19 +152,19 @@ def with_query(path: str, **query: str) -> str:
 def parse_json(data: bytes) -> Object:
     """Returns the object in a JSON answer, even if users stored values in it that Python cannot read.
 
-    The API server does not check fields of type ``RawExtension``. Bytes that are not UTF-8 are replaced here.
-    If Python cannot read the result, values at the level `_MAX_DEPTH`, and integers of more than
+    The API server does not check fields of type ``RawExtension``. Bytes that are not UTF-8 are replaced. If
+    Python cannot read the result, maps and lists at the level `_MAX_DEPTH`, and integers of more than
     `_MAX_DIGITS` digits, become null. An answer that is not JSON raises ValueError.
     """
     text = data.decode(errors="replace")
     try:
         value: Object = json.loads(text)
     except (RecursionError, ValueError):  # text that is not JSON raises ValueError again
-        value = json.loads(_without_deep_values(text), parse_int=_integer)
+        value = json.loads(_without_deep_values(text), parse_int=_parse_integer)
     return value
 
 
-def _integer(digits: str) -> int | None:
+def _parse_integer(digits: str) -> int | None:
     return int(digits) if len(digits) <= _MAX_DIGITS else None
 
 
@@ -183,7 +183,7 @@ def _without_deep_values(text: str) -> str:
 
 
 def decode(status: int, data: bytes) -> tuple[int, Object]:
-    """Returns the status and the answer. If the answer is not a JSON object, both are those of an error."""
+    """Returns the status and the answer. A body that is not a JSON object becomes an error with a message."""
     if status == HTTPStatus.NOT_FOUND and data == _NOT_SERVED:
         return status, {"message": "it is not served"}
     try:
@@ -197,10 +197,10 @@ def decode(status: int, data: bytes) -> tuple[int, Object]:
 
 
 def check_status(verb: str, path: str, status: int, answer: Object) -> Object:
-    """Returns the answer, or raises the error of its status."""
+    """Returns the answer, or raises the `ApiError` of an error status."""
     if status < HTTPStatus.BAD_REQUEST:
         return answer
     message = f"{verb} {path}: {status} {answer.get('message', '')}"
-    # AlreadyExists is also 409. A write gets 404 if the object was deleted since it was read.
+    # AlreadyExists (409), and 404 for a write to an object that was deleted since the read, are conflicts.
     was_deleted = status == HTTPStatus.NOT_FOUND and verb in {"PUT", "PATCH"}
     raise (ConflictError if was_deleted else _ERRORS.get(status, ApiError))(message)

@@ -1,9 +1,9 @@
 """Keeps a copy of a collection of the API server up to date, with list and watch.
 
-The protocol is that of client-go's reflector: list, and watch from the list's resourceVersion. When the
-connection ends, watch from the last resourceVersion; when that is too old, list again. The informer of the
-``kubernetes`` package is not used: it keeps whole objects, lists all at once, and does not report that it has
-lost or restored the connection.
+Like client-go's reflector, a mirror lists a collection, and watches from the list's resourceVersion. When the
+connection ends, it watches from the last resourceVersion. If that is too old, it lists again. The informer of
+the ``kubernetes`` package is not used: it keeps whole objects, lists all at once, and does not report that it
+has lost or restored the connection.
 """
 
 import logging
@@ -33,10 +33,10 @@ NOT_SERVED_SECONDS = 60.0
 """The time between two attempts to list a collection that the API server does not serve."""
 
 STALE_SECONDS = 10.0
-"""The time without a watch after which a copy is listed again: a watch sends old events slowly, or never."""
+"""The time without a watch after which the copy is listed again: a watch sends old events slowly or never."""
 
 SHORT_SECONDS = 1.0
-"""A watch that is shorter than this and has no event begins again only after a wait."""
+"""A watch that ends within this time and without an event begins again only after a wait."""
 
 _log = logging.getLogger("kube.watch")
 
@@ -51,8 +51,8 @@ class Mirror(Generic[T]):
             the object.
         changed: Called in the thread when the copy or `stale_reason` has changed; it must wake the reader and
             return at once.
-        unserved: A text for the log: what follows if the API server does not serve the collection. Then the
-            copy is empty. Without this text, every API server must serve the collection.
+        unserved: A text for the log, with the effect of an API server that does not serve the collection: the
+            copy is then empty. If the text is empty, such an API server is an error.
         clock: Returns the seconds of a monotonic clock.
         wait: Waits for the event, up to a number of seconds.
     """
@@ -72,11 +72,11 @@ class Mirror(Generic[T]):
         self._unserved, self._clock, self._wait, self._waits = unserved, clock, wait, waits()
         self._items: dict[Key, T] = {}
         self._version = self._stale_reason = ""
-        self._current_time = 0.0
-        self._served = True
+        self._last_progress_time = 0.0
+        self._was_served = True
         self._stream: EventStream | None = None
         self._error: Exception | None = None
-        self._lock, self._listed, self._stopped = threading.Lock(), threading.Event(), threading.Event()
+        self._lock, self._listed_event, self._stopped = threading.Lock(), threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._follow_safely, name=f"watch {path}", daemon=True)
 
     def __enter__(self) -> Self:
@@ -103,7 +103,7 @@ class Mirror(Generic[T]):
 
     def wait(self, seconds: float) -> bool:
         """Waits until the collection was listed, for at most ``seconds``; returns whether it was listed."""
-        return self._listed.wait(seconds)
+        return self._listed_event.wait(seconds)
 
     def items(self) -> dict[Key, T]:
         """Returns the present copy, as a dictionary that the caller may change."""
@@ -146,29 +146,29 @@ class Mirror(Generic[T]):
                 self._wait(self._stopped, next(self._waits))
 
     def _note_progress(self, old_version: str, start: float) -> bool:
-        """Returns whether the watch had an event or lasted for `SHORT_SECONDS`; if so, notes the time."""
+        """Returns whether the watch had an event or lasted for `SHORT_SECONDS`. If so, stores the time."""
         has_progress = self._version != old_version or self._clock() - start >= SHORT_SECONDS
         if has_progress:
-            self._current_time = self._clock()
+            self._last_progress_time = self._clock()
         return has_progress
 
     def _must_list(self, now: float) -> bool:
         """Returns whether the copy had no watch for so long that the collection must be listed again."""
-        return bool(self._stale_reason) and now - self._current_time >= STALE_SECONDS
+        return bool(self._stale_reason) and now - self._last_progress_time >= STALE_SECONDS
 
     def _follow_safely(self) -> None:
         try:
             self.follow()
-        except Exception as error:  # noqa: BLE001 - such as an object that is not readable: `check` raises it
+        except Exception as error:  # noqa: BLE001 - `check` raises it in the caller's thread
             self._error = error
             self._set_stale_reason("the watch has ended")
 
     def _is_served(self) -> bool:
         """Returns whether the API server serves the collection; if it does not, logs this once."""
         is_served = not self._unserved or self._api.get(with_query(self._path, limit="1")) is not None
-        if self._served and not is_served:
+        if self._was_served and not is_served:
             _log.warning("%s is not served: %s", self._path, self._unserved)
-        self._served = is_served
+        self._was_served = is_served
         return is_served
 
     def _list(self) -> None:
@@ -186,7 +186,7 @@ class Mirror(Generic[T]):
     def _replace_items(self, items: dict[Key, T]) -> None:
         with self._lock:
             self._items = items
-        self._listed.set()
+        self._listed_event.set()
         self._set_stale_reason("")
 
     def _watch(self) -> None:
@@ -194,7 +194,7 @@ class Mirror(Generic[T]):
         query = {"watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": str(seconds)}
         with self._api.stream(with_query(self._path, resourceVersion=self._version, **query)) as stream:
             self._stream = stream
-            if self._stopped.is_set():  # `stop` was called while this stream was begun
+            if self._stopped.is_set():  # `stop` was called while this stream began
                 return
             if self._stale_reason:
                 # Do not wait for an event: if nothing changes, there may be none for a long time.
@@ -202,8 +202,8 @@ class Mirror(Generic[T]):
             for event in stream:
                 kind, raw = event.get("type"), event.get("object") or {}
                 if kind == "ERROR":
-                    gone = raw.get("code") == HTTPStatus.GONE
-                    raise (GoneError if gone else ApiError)(f"{self._path}: {raw.get('message')}")
+                    is_gone = raw.get("code") == HTTPStatus.GONE
+                    raise (GoneError if is_gone else ApiError)(f"{self._path}: {raw.get('message')}")
                 self._version = raw["metadata"]["resourceVersion"]
                 self._waits = waits()
                 if kind != "BOOKMARK":

@@ -1,1 +1,1 @@
-"""The placement experiment: jobs one by one or in a burst, with and without whole-job admission."""
+"""Runs jobs, with and without whole-job admission, and counts the jobs that are placed whole."""

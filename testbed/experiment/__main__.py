@@ -1,4 +1,4 @@
-"""The experiment: ``python -m testbed.experiment --policy placement --mode one --seed 1``.
+"""Runs the placement experiment: ``python -m testbed.experiment --policy placement --mode one --seed 1``.
 
 With ``--trace FILE``, it runs the jobs of a trace in simulated time instead (`testbed.experiment.trace`).
 """
@@ -20,7 +20,7 @@ from testbed.plane.process import ClusterError
 
 
 def main() -> int:
-    """Runs the experiment; the last line is ``whole W straddle S stuck K held H of N``."""
+    """Runs the experiment. The last line of the output is ``whole W straddle S stuck K held H of N``."""
     if any(argument.split("=")[0] == "--trace" for argument in sys.argv[1:]):
         return command.main(sys.argv[1:])
     parser = argparse.ArgumentParser(prog="python -m testbed.experiment", description=__doc__)
@@ -30,29 +30,36 @@ def main() -> int:
     parser.add_argument("--sick", type=float, default=0.25, help="share of UltraServers with a cordoned node")
     parser.add_argument("--jobs", type=int, default=20, help="number of jobs in mode one")
     parser.add_argument("--ultraservers", type=int, default=24)
-    parser.add_argument("--hostile", type=int, default=0, help="Pods of a user who tries to stop the fleet")
+    parser.add_argument(
+        "--hostile", type=int, default=0, help="number of Pods of a user who tries to stop all jobs"
+    )
     parser.add_argument("--attackers", nargs="*", choices=USERS, default=[], help="users who attack")
-    parser.add_argument("--bound", type=float, default=120.0, help="seconds until an admission has failed")
+    parser.add_argument(
+        "--bound",
+        type=float,
+        default=120.0,
+        help="seconds after which an admission without all its nodes has failed",
+    )
     options = parser.parse_args()
-    chance = random.Random(options.seed)  # noqa: S311 - an experiment must be reproducible
+    randomness = random.Random(options.seed)  # noqa: S311 - an experiment must be reproducible
     try:
         with (
             tempfile.TemporaryDirectory(prefix="ultraserver-placement-") as folder,
             staged(Path(folder), options.policy, options.ultraservers, say) as stage,
         ):
-            make_sick(stage, options.sick, chance)
-            created_pods = hostile.fill(stage, options.hostile) if options.hostile else 0
+            make_sick(stage, options.sick, randomness)
+            created_pods = hostile.create_pods(stage, options.hostile) if options.hostile else 0
             program = None
             if options.policy in PROGRAM_POLICIES:
                 program = stage.start_program(bound_seconds=options.bound)
             with contextlib.ExitStack() as stack:
                 writes = stack.enter_context(attack(stage, options.attackers)) if options.attackers else []
                 if options.mode == "burst":
-                    run = burst(stage, chance, say)
+                    run = burst(stage, randomness, say)
                 else:
-                    run = one_by_one(stage, options.jobs, chance, say)
+                    run = one_by_one(stage, options.jobs, randomness, say)
             lines = [f"writes of attackers, refused and accepted: {writes}"] if writes else []
-            lines += hostile.outcome(stage, created_pods, program).lines() if options.hostile else []
+            lines += hostile.read_outcome(stage, created_pods, program).lines() if options.hostile else []
     except (ClusterError, TimeoutError) as error:
         sys.stderr.write(f"{error}\n")
         return 1

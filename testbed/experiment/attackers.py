@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from contract.keys import HOSTNAME, INJECT
-from testbed.experiment.hostile import NAMESPACE, intruder
+from testbed.experiment.hostile import NAMESPACE, create_intruder
 from testbed.experiment.stage import Stage
 from testbed.mpijob import mpijob
 from testbed.plane import kueue, nodes
@@ -23,14 +23,14 @@ from testbed.plane.process import ClusterError
 ALL_PODS = {"labelSelector": {}, "namespaceSelector": {}, "topologyKey": nodes.SERVER_ID_4}
 NO_VOLUME = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "none"}}]}
 URGENT = "urgent"
-"""A priority class that the cluster has."""
+"""The priority class of an attacker's launcher."""
 MPIJOBS = f"/apis/kubeflow.org/v2beta1/namespaces/{NAMESPACE}/mpijobs"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 PAUSE = 0.02
 """Seconds between two changes of the attackers' Pods."""
 
 
-def repelling(term: Object) -> Object:
+def anti_affinity(term: Object) -> Object:
     """Returns required anti-affinity with one term."""
     return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
 
@@ -48,45 +48,46 @@ def pod(name: str, **spec: Any) -> Object:
     }
 
 
-def idle(_: Stage) -> list[Object]:
-    """Returns a job without devices on all UltraServers."""
+def idle_job(_: Stage) -> list[Object]:
+    """Returns a job without devices whose workers select UltraServer nodes."""
     selector = {"nodeSelector": {nodes.INSTANCE_TYPE: nodes.TRN2U}}
     return [mpijob(24, name="idle", resource=None, worker_spec=selector)]
 
 
-def core(stage: Stage) -> list[Object]:
-    """Returns Pods with one core, and a job of one node, whose anti-affinity selects all Pods."""
+def core_pods(stage: Stage) -> list[Object]:
+    """Returns Pods with one core and a job of one node. Their anti-affinity selects all Pods."""
     selectors = [{"nodeSelector": {HOSTNAME: name}} for name in sorted(stage.usable)[::8]]
     pods = [
-        pod(f"core-{number}", **selector, **repelling(ALL_PODS)) for number, selector in enumerate(selectors)
+        pod(f"core-{number}", **selector, **anti_affinity(ALL_PODS))
+        for number, selector in enumerate(selectors)
     ]
-    return [*pods, mpijob(1, name="core", worker_spec=repelling(ALL_PODS) | NO_VOLUME)]
+    return [*pods, mpijob(1, name="core", worker_spec=anti_affinity(ALL_PODS) | NO_VOLUME)]
 
 
-def words(stage: Stage) -> list[Object]:
+def pod_with_long_term(stage: Stage) -> list[Object]:
     """Returns a Pod without devices, with a long anti-affinity term about its own namespace."""
     long_selector = {"matchExpressions": [{"key": "app", "operator": "In", "values": ["x" * 63] * 99}]}
     term = {"labelSelector": long_selector, "topologyKey": "topology.kubernetes.io/zone"}
-    return [pod("words", nodeName=min(stage.usable), **repelling(term))]
+    return [pod("words", nodeName=min(stage.usable), **anti_affinity(term))]
 
 
-def vain(_: Stage) -> list[Object]:
+def job_that_cannot_start(_: Stage) -> list[Object]:
     """Returns a job for one UltraServer that cannot start."""
     return [mpijob(4, name="vain", worker_spec=NO_VOLUME)]
 
 
-def touched(_: Stage) -> list[Object]:
+def job_to_change(_: Stage) -> list[Object]:
     """Returns a job that cannot start. `attack` changes only its first worker."""
     return [mpijob(4, name="touched", worker_spec=NO_VOLUME)]
 
 
-def launcher(_: Stage) -> list[Object]:
-    """Returns a large job whose launcher has a high priority, and whose workers have not."""
+def job_with_urgent_launcher(_: Stage) -> list[Object]:
+    """Returns a large job whose launcher has a high priority, and whose workers have the default priority."""
     return [mpijob(24, name="first", worker_spec=NO_VOLUME, launcher_spec={"priorityClassName": URGENT})]
 
 
-def queue(_: Stage) -> list[Object]:
-    """Returns jobs of one node: half name a queue that does not exist, half are opted out."""
+def queue_jobs(_: Stage) -> list[Object]:
+    """Returns jobs of one node: half of them name a queue that does not exist, and half are opted out."""
     jobs = [mpijob(1, name=f"queue-{number}", worker_spec=NO_VOLUME) for number in range(8)]
     for number, job in enumerate(jobs):
         job["metadata"] |= (
@@ -96,8 +97,15 @@ def queue(_: Stage) -> list[Object]:
 
 
 USERS: dict[str, Callable[[Stage], list[Object]]] = {
-    user.__name__: user for user in (idle, core, words, vain, touched, launcher, queue)
+    "idle": idle_job,
+    "core": core_pods,
+    "words": pod_with_long_term,
+    "vain": job_that_cannot_start,
+    "touched": job_to_change,
+    "launcher": job_with_urgent_launcher,
+    "queue": queue_jobs,
 }
+"""The objects of each attacker, by the attacker's name."""
 
 
 @contextlib.contextmanager
@@ -105,10 +113,10 @@ def attack(stage: Stage, names: list[str]) -> Iterator[list[int]]:
     """Creates the objects of these users, and changes their Pods fifty times a second until the end.
 
     Yields:
-        The number of refused writes and the number of other writes, which increase during the attack.
+        A list of two numbers, which increase during the attack: of refused writes, and of accepted writes.
     """
     admin = stage.plane.kubectl
-    intruder(admin)
+    create_intruder(admin)
     in_namespace = admin.in_namespace(NAMESPACE)
     in_namespace.run("create", "rolebinding", "edit", "--clusterrole=edit", "--user=editor")
     in_namespace.run("create", "role", "jobs", "--verb=*", "--resource=mpijobs.kubeflow.org")

@@ -1,7 +1,7 @@
 """Attacks by a user with all rights in one namespace, who tries to keep other users' jobs off their nodes.
 
-The module `hostile` has attacks by Pods alone. An attack is a generator. When the attack is complete, it
-yields the number of workers that a job of another user can still have. It stops when the generator is closed.
+Each attack is a generator. After its last write, it yields the number of workers that a job of another user
+can still have. It stops when it is closed. The module `hostile` has attacks by Pods alone.
 """
 
 import contextlib
@@ -14,13 +14,20 @@ from typing import Any
 
 from contract.keys import HOSTNAME, JOB, LOOSE, PLACE
 from placement.limits import MOST_ANNOTATIONS
-from testbed.experiment.hostile import FOR_EVER, GATED, NAMESPACE, claiming, forged, place
+from testbed.experiment.hostile import (
+    FOR_EVER,
+    GATED,
+    NAMESPACE,
+    annotated_pod,
+    forged_pod,
+    placement_annotations,
+)
 from testbed.mpijob import mpijob
 from testbed.plane import nodes
 from testbed.plane.jobs import JOB_NAME, ROLE, clear
 from testbed.plane.kubectl import Kubectl, Object
 
-Running = Generator[int, None, None]
+RunningAttack = Generator[int, None, None]
 ALL, HALF = 8, 4
 """The number of workers for which nodes are free: in both free UltraServers, or in one of them."""
 PORT = 2222
@@ -28,8 +35,8 @@ PORT = 2222
 PRIORITIES = {"attack-huge": 10**9, "attack-low": -(10**9)}
 """Priority classes that the tests add to the cluster, with their values."""
 DEVICES = {"resources": {"limits": {"aws.amazon.com/neuron": "16"}}}
-MOST = 256 << 10
-"""Maximum bytes of a Pod's annotations."""
+MAX_ANNOTATION_BYTES = 256 << 10
+"""The maximum size of all annotations of a Pod (Kubernetes)."""
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 MERGE, STRATEGIC = "merge-patch+json", "strategic-merge-patch+json"
 
@@ -40,21 +47,21 @@ class Tenant:
 
     Attributes:
         kubectl: kubectl with the user's rights, in the user's namespace.
-        weak: kubectl with the rights of a user who may only create Pods there.
-        plain: A node that is in no UltraServer.
-        free: The nodes of the two free UltraServers. A job of four gets the first four.
-        running: The job label of another user's job that runs.
-        victim: The job label of another user's job that is created after the attack.
-        answers: The status codes of the API server's answers to forged objects.
+        pod_creator: kubectl with the rights of a user who may only create Pods in this namespace.
+        plain_node: A node outside UltraServers.
+        free_nodes: The nodes of the two free UltraServers. A job of four workers gets the first four.
+        running_job: The job label of another user's job that runs.
+        victim_job: The job label of another user's job that is created after the attack.
+        statuses: The HTTP status codes of the requests that create or change forged objects.
     """
 
     kubectl: Kubectl
-    weak: Kubectl
-    plain: str
-    free: list[str]
-    running: str
-    victim: str = ""
-    answers: list[int] = field(default_factory=list)
+    pod_creator: Kubectl
+    plain_node: str
+    free_nodes: list[str]
+    running_job: str
+    victim_job: str = ""
+    statuses: list[int] = field(default_factory=list)
 
     def send(self, verb: str, where: str = "", body: object = None, kind: str = "json") -> int:
         """Sends a request about the user's Pods; returns the status."""
@@ -62,15 +69,15 @@ class Tenant:
 
     def forge(self, *pods: Object) -> None:
         """Creates Pods with forged labels or annotations, as the user who may only create Pods."""
-        self.answers += [self.weak.api.send("POST", PODS, pod, "application/json")[0] for pod in pods]
+        self.statuses += [self.pod_creator.api.send("POST", PODS, pod, "application/json")[0] for pod in pods]
 
-    def job(self, name: str, workers: int, bound: int = 0, **spec: Any) -> list[Object]:
+    def create_job(self, name: str, workers: int, bound: int = 0, **spec: Any) -> list[Object]:
         """Creates an MPIJob. Returns its workers when all exist and ``bound`` of them have a node."""
         self.kubectl.create(mpijob(workers, name=name, worker_spec=spec))
-        return self.bound(name, workers, bound)
+        return self.wait_for_workers(name, workers, bound)
 
-    def bound(self, name: str, workers: int, bound: int | None = None) -> list[Object]:
-        """Returns the workers of a job when all exist and ``bound`` of them, by default all, have a node."""
+    def wait_for_workers(self, name: str, workers: int, bound: int | None = None) -> list[Object]:
+        """Returns a job's workers when all exist and ``bound`` of them (by default all) have a node."""
         bound = workers if bound is None else bound
         have_nodes = [False] * (workers - bound) + [True] * bound
         pods = self.kubectl.wait_for(
@@ -80,8 +87,8 @@ class Tenant:
         return list(pods["items"])
 
     def wait_for_event(self, text: str) -> None:
-        """Waits until an Event contains a text. Returns at once if the guard denied an object."""
-        if 403 in self.answers:
+        """Waits until an Event contains a text. Returns immediately if the guard has denied a request."""
+        if 403 in self.statuses:
             return
         self.kubectl.wait_for(
             lambda events: [event for event in events["items"] if text in event["message"]], "events"
@@ -95,32 +102,32 @@ class Tenant:
                 self.send("PATCH", f"/{pod['metadata']['name']}", {"metadata": {"finalizers": None}}, MERGE)
         clear(self.kubectl)
         self.kubectl.delete("events")
-        self.answers.clear()
+        self.statuses.clear()
 
 
 def ordinary(name: str, **spec: Any) -> Object:
     """Returns a Pod without a placement annotation and without devices."""
-    pod = claiming(name, {}, **spec)
+    pod = annotated_pod(name, {}, **spec)
     del pod["metadata"]["annotations"]
     return pod
 
 
 def repelling(*terms: Object, key: str = "topology.kubernetes.io/zone") -> Object:
-    """Returns anti-affinity with terms that select the workers of all jobs."""
+    """Returns required anti-affinity with terms that select the workers of all jobs."""
     selector = {"labelSelector": {"matchLabels": {ROLE: "worker"}}, "topologyKey": key}
     required = [selector | term for term in terms]
     return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
 
 
-def what_once_stopped_the_fleet(tenant: Tenant) -> Running:
-    """Creates some Pods of each sort that `hostile.forged` has."""
-    tenant.forge(*(forged(tenant.plain, tenant.free[0], number) for number in range(40)))
+def forged_pods_of_all_sorts(tenant: Tenant) -> RunningAttack:
+    """Creates four Pods of each sort of `hostile.forged_pod`. These Pods once stopped all jobs."""
+    tenant.forge(*(forged_pod(tenant.plain_node, tenant.free_nodes[0], number) for number in range(40)))
     tenant.wait_for_event(f"with the label '{nodes.INSTANCE_TYPE}': the rule table has none")
     yield ALL
 
 
-def a_quota_that_lets_some_workers_be(tenant: Tenant) -> Running:
-    """Creates a job of eight workers, of which a quota permits only three; it is older than other jobs."""
+def a_quota_that_permits_some_workers(tenant: Tenant) -> RunningAttack:
+    """Creates a job of eight workers, older than other jobs. A quota permits only three of its workers."""
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}}
     tenant.kubectl.create(quota | {"spec": {"hard": {"pods": "3"}}})
     tenant.kubectl.create(mpijob(ALL, name="rationed"))
@@ -128,31 +135,31 @@ def a_quota_that_lets_some_workers_be(tenant: Tenant) -> Running:
     yield ALL
 
 
-def annotations_without_room(tenant: Tenant) -> Running:
-    """Creates the oldest job, with a worker that has no room for another annotation."""
+def a_worker_with_full_annotations(tenant: Tenant) -> RunningAttack:
+    """Creates the oldest job, in which the annotations of one worker have the maximum size."""
     for number in range(ALL):
-        pod = claiming(f"full-{number}", place(ALL, 4, job="evil.full"), **GATED)
+        pod = annotated_pod(f"full-{number}", placement_annotations(ALL, 4, job="evil.full"), **GATED)
         pod["spec"]["containers"][0] |= DEVICES
         annotations = pod["metadata"]["annotations"]
         if number == HALF:
             used = sum(map(len, ("pad", *annotations, *annotations.values())))
-            annotations["pad"] = "x" * (MOST - 20 - used)
+            annotations["pad"] = "x" * (MAX_ANNOTATION_BYTES - 20 - used)
         tenant.forge(pod)
     tenant.wait_for_event(f"at most {MOST_ANNOTATIONS} are supported")
     yield ALL
 
 
-def a_host_port(tenant: Tenant) -> Running:
-    """Creates a Pod without devices that uses the host port of other workers on one node."""
-    port_pod = ordinary("port", nodeName=tenant.free[0])
+def a_host_port(tenant: Tenant) -> RunningAttack:
+    """Creates a Pod without devices on one node, with the host port that workers of other users request."""
+    port_pod = ordinary("port", nodeName=tenant.free_nodes[0])
     port_pod["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": PORT}]
     tenant.forge(port_pod)
     yield HALF
 
 
-def jobs_again_and_again(tenant: Tenant) -> Running:
-    """Creates jobs without end. Each takes all nodes, and the next job waits when the last is deleted."""
-    tenant.job("again-0", ALL, ALL)
+def jobs_without_end(tenant: Tenant) -> RunningAttack:
+    """Creates jobs without end. Each job takes all nodes, and is deleted while the next job waits."""
+    tenant.create_job("again-0", ALL, ALL)
     stop = threading.Event()
 
     def create_jobs() -> None:
@@ -171,40 +178,40 @@ def jobs_again_and_again(tenant: Tenant) -> Running:
         yield ALL
 
 
-def workers_that_disagree(tenant: Tenant) -> Running:
-    """Changes the workers of a running job so that their annotations name other units, or none."""
+def workers_with_different_annotations(tenant: Tenant) -> RunningAttack:
+    """Changes the workers of a running job: their annotations name different units, or no unit."""
     claims: list[dict[str, str | None]] = [
-        {**place(99_999, 4)},
-        {**place(HALF, 2, nodes.SERVER_ID_2)},
-        {**place(HALF, 2, "topology.kubernetes.io/zone")},
-        {PLACE: None, JOB: tenant.running},
+        {**placement_annotations(99_999, 4)},
+        {**placement_annotations(HALF, 2, nodes.SERVER_ID_2)},
+        {**placement_annotations(HALF, 2, "topology.kubernetes.io/zone")},
+        {PLACE: None, JOB: tenant.running_job},
     ]
-    for pod, marks in zip(tenant.job("disagrees", HALF, HALF), claims, strict=True):
+    for pod, marks in zip(tenant.create_job("disagrees", HALF, HALF), claims, strict=True):
         body = {"metadata": {"annotations": marks}}
-        tenant.answers.append(tenant.send("PATCH", f"/{pod['metadata']['name']}", body, MERGE))
+        tenant.statuses.append(tenant.send("PATCH", f"/{pod['metadata']['name']}", body, MERGE))
     yield HALF
 
 
-def names_of_others_jobs(tenant: Tenant) -> Running:
-    """Creates Pods with the labels of workers and launchers of a running job and of a later job."""
-    for number, job in enumerate((tenant.running, tenant.victim) * 2):
-        spec = GATED if number % 2 else {"nodeName": tenant.plain}
+def labels_of_other_users_jobs(tenant: Tenant) -> RunningAttack:
+    """Creates Pods with the labels of workers and launchers of other users' running and later jobs."""
+    for number, job in enumerate((tenant.running_job, tenant.victim_job) * 2):
+        spec = GATED if number % 2 else {"nodeName": tenant.plain_node}
         for index, role in enumerate(("worker", "worker", "launcher")):
-            marks = place(HALF, 4, job=job) if role == "worker" else {JOB: job}
-            pod = claiming(f"n{number}-{index}", marks, **spec)
+            marks = placement_annotations(HALF, 4, job=job) if role == "worker" else {JOB: job}
+            pod = annotated_pod(f"n{number}-{index}", marks, **spec)
             pod["metadata"]["labels"] = {JOB: job, LOOSE: "", ROLE: role, JOB_NAME: job.partition(".")[2]}
             tenant.forge(pod)
     yield ALL
 
 
-def names_of_workers_to_come(tenant: Tenant) -> Running:
-    """Creates two Pods with the names of a job's later workers. One has the job as its owner."""
+def names_of_later_workers(tenant: Tenant) -> RunningAttack:
+    """Creates two Pods with the names that a job's workers will have. One Pod has the job as its owner."""
     job = mpijob(HALF, name="taken")
     job["spec"]["runPolicy"] = {"suspend": True}
     stored_job = tenant.kubectl.create(job)
     owner = {key: stored_job[key] for key in ("apiVersion", "kind")} | {"controller": True}
     identity = {key: stored_job["metadata"][key] for key in ("name", "uid")}
-    owned_pod, other_pod = (ordinary(f"taken-worker-{at}", nodeName=tenant.plain) for at in (1, 2))
+    owned_pod, other_pod = (ordinary(f"taken-worker-{at}", nodeName=tenant.plain_node) for at in (1, 2))
     owned_pod["metadata"]["ownerReferences"] = [owner | identity]
     tenant.forge(owned_pod, other_pod)
     tenant.kubectl.run(
@@ -214,11 +221,11 @@ def names_of_workers_to_come(tenant: Tenant) -> Running:
     yield ALL
 
 
-def every_verb(tenant: Tenant) -> Running:
-    """Changes the user's own Pods by all verbs and subresources, and forges their placement annotations."""
-    pods = tenant.job("waits", ALL + HALF)
-    annotations = place(HALF, 2, nodes.INSTANCE_TYPE) | {JOB: tenant.running}
-    marks = {"metadata": {"annotations": annotations, "labels": {JOB: tenant.running}}}
+def every_verb(tenant: Tenant) -> RunningAttack:
+    """Forges placement annotations of the user's own Pods with all verbs and subresources."""
+    pods = tenant.create_job("waits", ALL + HALF)
+    annotations = placement_annotations(HALF, 2, nodes.INSTANCE_TYPE) | {JOB: tenant.running_job}
+    marks = {"metadata": {"annotations": annotations, "labels": {JOB: tenant.running_job}}}
     requests: list[tuple[str, object, str]] = [
         ("", marks, MERGE),
         ("", marks, STRATEGIC),
@@ -231,20 +238,18 @@ def every_verb(tenant: Tenant) -> Running:
             pod = pods.pop()
             path = f"/{pod['metadata']['name']}{subresource}{query}"
             pod["metadata"]["annotations"] |= annotations
-            tenant.answers.append(tenant.send("PATCH" if body else "PUT", path, body or pod, kind))
+            tenant.statuses.append(tenant.send("PATCH" if body else "PUT", path, body or pod, kind))
     waiting_pod, deleted_pod = (pod["metadata"]["name"] for pod in pods)
     bare_pod = ordinary("bare", schedulerName="absent")
     bare_pod["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
     tenant.send("POST", "", bare_pod)
-    target = {"target": {"kind": "Node", "name": tenant.free[0]}}
+    target = {"target": {"kind": "Node", "name": tenant.free_nodes[0]}}
     binding = target | {"metadata": marks["metadata"] | {"name": "bare"}}
-    tenant.answers.append(tenant.send("POST", "/bare/binding", binding))
+    tenant.statuses.append(tenant.send("POST", "/bare/binding", binding))
     debug = {"spec": {"ephemeralContainers": [{"name": "debug", "image": "example.invalid/debug"}]}}
     larger = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "100"}}}]}}
     statuses = [
-        tenant.send(
-            "POST", f"/{waiting_pod}/binding", target | {"metadata": {"name": waiting_pod}}
-        ),  # it has a gate
+        tenant.send("POST", f"/{waiting_pod}/binding", target | {"metadata": {"name": waiting_pod}}),
         tenant.send("PATCH", "/bare/ephemeralcontainers", debug, STRATEGIC),
         tenant.send("PATCH", "/bare/resize", larger, STRATEGIC),
         tenant.send("POST", f"/{waiting_pod}/eviction", {"metadata": {"name": waiting_pod}}),
@@ -257,34 +262,37 @@ def every_verb(tenant: Tenant) -> Running:
     yield ALL
 
 
-def pods_that_end_for_ever(tenant: Tenant) -> Running:
-    """Deletes Pods that have finalizers: of a job that runs, without devices on free nodes, and gated."""
-    pods = [ordinary(f"e-{at}", nodeName=node) for at, node in enumerate(tenant.free)]
-    pods += [claiming(f"g-{at}", place(HALF, 4, job="evil.gone"), **GATED) for at in range(HALF)]
+def deleted_pods_that_stay(tenant: Tenant) -> RunningAttack:
+    """Deletes Pods with finalizers: of a running job, Pods without devices on free nodes, and gated Pods."""
+    pods = [ordinary(f"e-{at}", nodeName=node) for at, node in enumerate(tenant.free_nodes)]
+    pods += [
+        annotated_pod(f"g-{at}", placement_annotations(HALF, 4, job="evil.gone"), **GATED)
+        for at in range(HALF)
+    ]
     tenant.forge(*pods)
-    for name in [pod["metadata"]["name"] for pod in (*tenant.job("ends", HALF, HALF), *pods)]:
+    for name in [pod["metadata"]["name"] for pod in (*tenant.create_job("ends", HALF, HALF), *pods)]:
         tenant.send("PATCH", f"/{name}", {"metadata": {"finalizers": [FOR_EVER]}}, MERGE)
         tenant.send("DELETE", f"/{name}")
     yield HALF
 
 
-def ended_pods_that_stay(tenant: Tenant) -> Running:
-    """Creates Pods that have ended, with all devices of the free nodes and with finalizers."""
-    for number, name in enumerate(tenant.free):
+def ended_pods_that_stay(tenant: Tenant) -> RunningAttack:
+    """Creates Pods with finalizers that use all devices of the free nodes, and marks them as ended."""
+    for number, name in enumerate(tenant.free_nodes):
         pod = ordinary(f"over-{number}", nodeName=name)
         pod["metadata"]["finalizers"] = [FOR_EVER]
         pod["spec"]["containers"][0] |= DEVICES
         tenant.forge(pod)
         ended = {"status": {"phase": "Failed" if number % 2 else "Succeeded"}}
-        tenant.answers.append(tenant.send("PATCH", f"/over-{number}/status", ended, MERGE))
+        tenant.statuses.append(tenant.send("PATCH", f"/over-{number}/status", ended, MERGE))
         tenant.send("DELETE", f"/over-{number}")
     yield ALL
 
 
-def another_scheduler(tenant: Tenant) -> Running:
-    """Creates a job and Pods for all devices, with the highest priority; their scheduler does not exist."""
-    tenant.job("waits", HALF, schedulerName="absent")
-    for number, name in enumerate(tenant.free):
+def a_scheduler_that_does_not_exist(tenant: Tenant) -> RunningAttack:
+    """Creates a job, and Pods of the highest priority for all devices. Their scheduler does not exist."""
+    tenant.create_job("waits", HALF, schedulerName="absent")
+    for number, name in enumerate(tenant.free_nodes):
         first, *_ = PRIORITIES
         pod = ordinary(f"o-{number}", schedulerName="absent", priorityClassName=first)
         pod["spec"] |= {"nodeSelector": {HOSTNAME: name}}
@@ -293,37 +301,39 @@ def another_scheduler(tenant: Tenant) -> Running:
     yield HALF
 
 
-def odd_priorities(tenant: Tenant) -> Running:
-    """Creates jobs and Pods of the highest and lowest priority, which wait for nodes that do not exist."""
+def extreme_priorities(tenant: Tenant) -> RunningAttack:
+    """Creates jobs and Pods of the highest and lowest priority. They need more nodes than exist."""
     for number, priority in enumerate((*PRIORITIES, "system-node-critical")):
-        tenant.job(f"odd-{number}", ALL + HALF, priorityClassName=priority)
-        pod = claiming(f"p-{number}", place(400, 4, job="evil.p"), priorityClassName=priority, **GATED)
+        tenant.create_job(f"odd-{number}", ALL + HALF, priorityClassName=priority)
+        pod = annotated_pod(
+            f"p-{number}", placement_annotations(400, 4, job="evil.p"), priorityClassName=priority, **GATED
+        )
         pod["spec"]["containers"][0] |= DEVICES
         tenant.forge(pod)
     yield ALL
 
 
-def a_place_that_is_kept(tenant: Tenant) -> Running:
-    """Creates Pods that suit no node, and whose status nominates the free nodes."""
-    for number, name in enumerate(tenant.free):
+def pods_that_nominate_free_nodes(tenant: Tenant) -> RunningAttack:
+    """Creates Pods that no node can run, and nominates the free nodes in their status."""
+    for number, name in enumerate(tenant.free_nodes):
         pod = ordinary(f"s-{number}", nodeSelector={"no": "such-node"})
         pod["spec"]["containers"][0] |= DEVICES
         tenant.send("POST", "", pod)
         status = {"status": {"nominatedNodeName": name}}
-        tenant.answers.append(tenant.send("PATCH", f"/s-{number}/status", status, MERGE))
+        tenant.statuses.append(tenant.send("PATCH", f"/s-{number}/status", status, MERGE))
     yield ALL
 
 
-def a_zone_that_repels(tenant: Tenant) -> Running:
-    """Creates a Pod whose anti-affinity keeps every worker off the zone."""
+def anti_affinity_for_a_zone(tenant: Tenant) -> RunningAttack:
+    """Creates a Pod whose anti-affinity keeps every worker off the Pod's zone."""
     affinity = repelling({"namespaceSelector": {}})
-    tenant.forge(ordinary("repels", nodeName=tenant.plain, affinity=affinity))
+    tenant.forge(ordinary("repels", nodeName=tenant.plain_node, affinity=affinity))
     yield ALL
 
 
-def nodes_that_repel(tenant: Tenant) -> Running:
+def anti_affinity_on_free_nodes(tenant: Tenant) -> RunningAttack:
     """Creates Pods on all free nodes. Their anti-affinity keeps workers off the nodes or UltraServers."""
-    for number, name in enumerate(tenant.free):
+    for number, name in enumerate(tenant.free_nodes):
         key = (HOSTNAME, nodes.SERVER_ID_4)[number % 2]
         pod = ordinary(f"r-{number}", nodeName=name, affinity=repelling({"namespaceSelector": {}}, key=key))
         if number % 3 == 0:  # no device plugin offers this resource, so a kubelet starts the Pod
@@ -332,50 +342,50 @@ def nodes_that_repel(tenant: Tenant) -> Running:
     yield ALL
 
 
-def workers_without_devices(tenant: Tenant) -> Running:
-    """Creates a job without devices on all free UltraServers: its labels must not block these."""
+def workers_without_devices(tenant: Tenant) -> RunningAttack:
+    """Creates a job without devices on all free UltraServers, which its labels must not block."""
     selector = {"nodeSelector": {nodes.INSTANCE_TYPE: nodes.TRN2U}}
     tenant.kubectl.create(mpijob(ALL, name="idle", resource=None, worker_spec=selector))
-    tenant.bound("idle", ALL)
+    tenant.wait_for_workers("idle", ALL)
     yield ALL
 
 
-def one_core_that_repels(tenant: Tenant) -> Running:
+def anti_affinity_of_a_pod_with_one_device(tenant: Tenant) -> RunningAttack:
     """Creates a Pod with one device, whose anti-affinity keeps jobs off one of the free UltraServers."""
     term = {"labelSelector": {}, "namespaceSelector": {}}
     core_pod = ordinary("core", affinity=repelling(term, key=nodes.SERVER_ID_4))
-    core_pod["spec"]["nodeSelector"] = {HOSTNAME: tenant.free[0]}
+    core_pod["spec"]["nodeSelector"] = {HOSTNAME: tenant.free_nodes[0]}
     core_pod["spec"]["containers"][0]["resources"] = {"limits": {"aws.amazon.com/neuron": "1"}}
     tenant.forge(core_pod)
-    if 403 not in tenant.answers:
+    if 403 not in tenant.statuses:
         tenant.kubectl.wait_for(lambda pod: "nodeName" in pod["spec"], "pod", "core")
     yield 2
 
 
-Attack = Callable[[Tenant], Running]
+Attack = Callable[[Tenant], RunningAttack]
 ATTACKS: tuple[Attack, ...] = (
-    what_once_stopped_the_fleet,
-    a_quota_that_lets_some_workers_be,
-    annotations_without_room,
+    forged_pods_of_all_sorts,
+    a_quota_that_permits_some_workers,
+    a_worker_with_full_annotations,
     a_host_port,
-    jobs_again_and_again,
-    workers_that_disagree,
-    names_of_others_jobs,
-    names_of_workers_to_come,
+    jobs_without_end,
+    workers_with_different_annotations,
+    labels_of_other_users_jobs,
+    names_of_later_workers,
     every_verb,
-    pods_that_end_for_ever,
+    deleted_pods_that_stay,
     ended_pods_that_stay,
-    another_scheduler,
-    odd_priorities,
+    a_scheduler_that_does_not_exist,
+    extreme_priorities,
     workers_without_devices,
-    one_core_that_repels,
+    anti_affinity_of_a_pod_with_one_device,
 )
 REFUSED: tuple[Attack, ...] = (
-    names_of_others_jobs,
+    labels_of_other_users_jobs,
     every_verb,
-    a_place_that_is_kept,
-    one_core_that_repels,
-    a_zone_that_repels,
-    nodes_that_repel,
+    pods_that_nominate_free_nodes,
+    anti_affinity_of_a_pod_with_one_device,
+    anti_affinity_for_a_zone,
+    anti_affinity_on_free_nodes,
 )
-"""Attacks that the guard denies. The program alone does not stop the last two and `a_place_that_is_kept`."""
+"""Attacks that the guard denies. Without the guard, the last two and the nominating Pods stop jobs."""

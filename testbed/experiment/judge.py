@@ -1,4 +1,4 @@
-"""Judges the placement of jobs, by the labels of their workers' nodes."""
+"""Computes whether jobs are placed whole, from the labels of their workers' nodes."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -14,12 +14,12 @@ Key = tuple[str, str]
 
 
 def config_of(workers: int) -> int:
-    """Returns the node config that the packaged table gives to a number of workers."""
+    """Returns the node config of the packaged table for a number of workers."""
     return 4 if workers % 4 == 0 else 2 if workers % 2 == 0 else 1
 
 
 @dataclass(frozen=True)
-class Standing:
+class JobPlacement:
     """The placement of a job.
 
     Attributes:
@@ -44,23 +44,23 @@ class Standing:
 
     @property
     def straddles(self) -> bool:
-        """Whether every worker has a node, but not in whole units: the init script refuses such a job."""
+        """Whether every worker has a node, but the units are not whole. The init script ends such a job."""
         return self.placed and not self.whole
 
     @property
     def held(self) -> int:
-        """The number of nodes that a job holds although it cannot run."""
+        """The number of nodes that the job holds although it cannot run."""
         return 0 if self.placed else len(self.nodes)
 
 
-def all_whole(jobs: Mapping[Key, Standing]) -> bool:
+def all_whole(jobs: Mapping[Key, JobPlacement]) -> bool:
     """Returns whether there are jobs and all are whole."""
-    return bool(jobs) and all(standing.whole for standing in jobs.values())
+    return bool(jobs) and all(job_placement.whole for job_placement in jobs.values())
 
 
-def standings(
+def job_placements(
     jobs: Mapping[Key, int], pods: Iterable[Object], labels: Mapping[str, Mapping[str, str]]
-) -> dict[Key, Standing]:
+) -> dict[Key, JobPlacement]:
     """Returns the placement of every job.
 
     Args:
@@ -77,7 +77,7 @@ def standings(
     for key, workers in jobs.items():
         unit = UNIT.get(config_of(workers), "kubernetes.io/hostname")
         job_nodes = nodes_by_job.get(key, [])
-        placements[key] = Standing(
+        placements[key] = JobPlacement(
             workers, tuple(sorted(job_nodes)), len({labels[name][unit] for name in job_nodes})
         )
     return placements
@@ -98,13 +98,14 @@ def wholly_free(
 
 
 def overlooked(
-    jobs: Mapping[Key, Standing], healthy: Iterable[str], labels: Mapping[str, Mapping[str, str]]
+    jobs: Mapping[Key, JobPlacement], healthy: Iterable[str], labels: Mapping[str, Mapping[str, str]]
 ) -> list[Key]:
     """Returns the jobs that wait although units are free, or that hold only a part of their nodes."""
-    used = {name for standing in jobs.values() for name in standing.nodes}
+    used = {name for job_placement in jobs.values() for name in job_placement.nodes}
     free = set(healthy)
     return [
         key
-        for key, standing in jobs.items()
-        if not standing.placed and (standing.nodes or wholly_free(standing.workers, free, used, labels))
+        for key, job_placement in jobs.items()
+        if not job_placement.placed
+        and (job_placement.nodes or wholly_free(job_placement.workers, free, used, labels))
     ]

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from kube.api import ConflictError, Object
 from kube.client import KubernetesApi, connect
-from testbed.experiment.judge import Key, Standing, config_of, overlooked, standings, wholly_free
+from testbed.experiment.judge import JobPlacement, Key, config_of, job_placements, overlooked, wholly_free
 from testbed.mpijob import mpijob
 from testbed.plane import kueue, nodes, placement, webhook
 from testbed.plane.controlplane import ControlPlane
@@ -31,11 +31,11 @@ POLICIES = ("base", "placement", "claims", "kueue", "webhook", "document", "sele
 PROGRAM_POLICIES = ("base", "placement", "claims")
 """The policies that use the placement program."""
 OWNED_KINDS = ("jobs.batch", "services", "configmaps", "secrets")
-"""The objects that mpi-operator creates for a job, besides its workers."""
+"""The kinds of objects that mpi-operator creates for a job, except its workers."""
 
 
 def table(policy: str) -> str:
-    """Returns the rule table of a policy."""
+    """Returns the rule table for a policy of the experiment."""
     if policy in {"placement", "claims"}:
         return placement.ROWS.read_text(encoding="utf-8")
     if policy == "kueue":
@@ -58,7 +58,7 @@ class Stage:
         labels: The labels of every node.
         sick: The nodes that are cordoned.
         jobs: The number of workers of every job that was applied and not deleted.
-        policy: How jobs are placed.
+        policy: How jobs are placed: one of `POLICIES`.
         queue: The Kueue queue that jobs name; empty for none.
         rules: The rule table for the program; None for the packaged table.
         claims: Whether jobs use device claims. The names of such jobs begin with ``c-``.
@@ -77,7 +77,7 @@ class Stage:
 
     @property
     def healthy(self) -> set[str]:
-        """The nodes of the UltraServers that have no sick node."""
+        """The nodes of UltraServers without a sick node."""
         broken = {self.labels[name][nodes.SERVER_ID_4] for name in self.sick}
         return {
             name
@@ -105,7 +105,7 @@ class Stage:
         labels: Mapping[str, str] | None = None,
         **changes: object,
     ) -> Key:
-        """Creates an MPIJob, with further labels and changes of its spec."""
+        """Creates an MPIJob with these labels. ``changes`` replace fields of its spec."""
         document = mpijob(workers, name=name)
         if self.claims:
             document = mpijob(workers, name=f"c-{name}", claim=nodes.template_name(config_of(workers)))
@@ -114,7 +114,7 @@ class Stage:
         return self.create(document, namespace)[0]
 
     def create(self, document: Object, namespace: str = TEAMS[0]) -> tuple[Key, Object]:
-        """Creates an MPIJob, in the queue if there is one. Returns its key and the stored object."""
+        """Creates an MPIJob, in the stage's queue if there is one. Returns its key and the stored object."""
         metadata = document["metadata"]
         if self.queue:
             metadata["labels"] = {kueue.QUEUE: self.queue} | metadata.get("labels", {})
@@ -133,8 +133,8 @@ class Stage:
     def clear(self) -> None:
         """Ends every job, uncordons every node, and waits until no object that a job owned exists.
 
-        If, for example, the Service of an old job of the same name still exists, mpi-operator creates no pods
-        for the new job, and tries again only after pauses that double.
+        For example, while the Service of an old job exists, mpi-operator creates no pods for a new job of the
+        same name. The pauses between its attempts double.
         """
         teams = {namespace for namespace, _ in self.jobs}
         for key in list(self.jobs):
@@ -165,21 +165,23 @@ class Stage:
         return pods
 
     def end(self, namespace: str, name: str, only: Mapping[str, str] | None = None) -> None:
-        """Deletes a pod at once; with ``only``, only if it has that uid."""
+        """Deletes a pod at once, if it has the uid in ``only`` or ``only`` is None."""
         self.api.delete(f"/api/v1/namespaces/{namespace}/pods/{name}", only, grace_seconds=0)
 
-    def standings(self) -> dict[Key, Standing]:
+    def job_placements(self) -> dict[Key, JobPlacement]:
         """Returns the placement of every job."""
-        return standings(self.jobs, self.workers(), self.labels)
+        return job_placements(self.jobs, self.workers(), self.labels)
 
-    def quiet(self, seconds: float, limit: float = 120.0, patience: float = 0.0) -> dict[Key, Standing]:
-        """Returns the placement of each job when all workers exist and nothing has changed for a while.
+    def wait_until_quiet(
+        self, seconds: float, limit: float = 120.0, patience: float = 0.0
+    ) -> dict[Key, JobPlacement]:
+        """Returns the placement of each job when all workers exist and nothing has changed for some seconds.
 
         Args:
             seconds: For how many seconds nothing must have changed.
             limit: Seconds after which it returns in any case.
-            patience: The same as ``seconds``, while a job holds a part of its nodes, or could start but
-                waits: on a busy machine another program may be slow.
+            patience: The minimum of ``seconds`` while a job holds a part of its nodes, or could start but
+                waits: on a busy machine, another program may be slow.
         """
         last_state: list[tuple[str, str, bool]] = []
         began = since = time.monotonic()
@@ -189,17 +191,19 @@ class Stage:
                 (pod["metadata"]["uid"], pod["spec"].get("nodeName", ""), "schedulingGates" in pod["spec"])
                 for pod in pods
             )
-            placed = standings(self.jobs, pods, self.labels)
+            placements = job_placements(self.jobs, pods, self.labels)
             now = time.monotonic()
-            if state != last_state or len(state) < sum(self.jobs[key] for key in self._started_jobs(placed)):
+            if state != last_state or len(state) < sum(
+                self.jobs[key] for key in self._started_jobs(placements)
+            ):
                 last_state, since = state, now
-            needed = max(seconds, patience) if overlooked(placed, self.usable, self.labels) else seconds
+            needed = max(seconds, patience) if overlooked(placements, self.usable, self.labels) else seconds
             if now - since >= needed or now - began >= max(limit, 2 * patience):
-                return placed
-            time.sleep(0.2)  # noqa: TID251 - that nothing changes is not an event
+                return placements
+            time.sleep(0.2)  # noqa: TID251 - a time without changes has no event
 
-    def _started_jobs(self, placements: dict[Key, Standing]) -> list[Key]:
-        """Returns the jobs that have pods or soon will have pods. Without Kueue, these are all jobs."""
+    def _started_jobs(self, placements: dict[Key, JobPlacement]) -> list[Key]:
+        """Returns the jobs that have pods or will soon have pods. Without Kueue, these are all jobs."""
         if not self.queue:
             return list(placements)
         jobs = (self.api.get("/apis/kubeflow.org/v2beta1/mpijobs") or {}).get("items", [])
@@ -208,7 +212,7 @@ class Stage:
             for job in jobs
             if job["spec"]["runPolicy"].get("suspend")
         }
-        used = {name for standing in placements.values() for name in standing.nodes}
+        used = {name for job_placement in placements.values() for name in job_placement.nodes}
         return [
             key
             for key, workers in self.jobs.items()
@@ -217,8 +221,8 @@ class Stage:
         ]
 
     def wait(
-        self, condition: Callable[[dict[Key, Standing]], object], seconds: float = PATIENCE
-    ) -> dict[Key, Standing]:
+        self, condition: Callable[[dict[Key, JobPlacement]], object], seconds: float = PATIENCE
+    ) -> dict[Key, JobPlacement]:
         """Watches the workers until a condition holds for the placement of jobs, and returns the placement.
 
         Raises:
@@ -226,11 +230,11 @@ class Stage:
         """
 
         def holds(pods: Object) -> object:
-            return condition(standings(self.jobs, self._end_deleted(pods["items"]), self.labels))
+            return condition(job_placements(self.jobs, self._end_deleted(pods["items"]), self.labels))
 
         with self._with_logs():
             pods = self.plane.kubectl.wait_for(holds, "pods", "-A", "-l", WORKER, timeout=seconds)
-        return standings(self.jobs, pods["items"], self.labels)
+        return job_placements(self.jobs, pods["items"], self.labels)
 
     def follow(self, key: Key, condition: Callable[[list[Object]], object]) -> list[Object]:
         """Watches the pods of a job until a condition holds for them, and returns the pods.
@@ -270,7 +274,7 @@ class Stage:
 
 
 @contextlib.contextmanager
-def staged(  # noqa: PLR0913, PLR0917 - all that a stage is made of
+def staged(  # noqa: PLR0913, PLR0917 - the parts of a stage
     folder: Path,
     policy: str = "placement",
     ultraservers: int | list[nodes.Node] = 6,
@@ -278,12 +282,11 @@ def staged(  # noqa: PLR0913, PLR0917 - all that a stage is made of
     plane: type[ControlPlane] = ControlPlane,
     rows: str = "",
 ) -> Iterator[Stage]:
-    """Yields a cluster with the webhook of a policy, without the program, which the caller starts if needed.
+    """Yields a cluster with the webhook for a policy. The caller starts the placement program if needed.
 
-    With ``base``, the cluster has everything that the manifests install, including the guard. With
-    ``claims``, it has a DeviceClass and claim templates, the webhook receives all kinds of job, and, if
-    ``ultraservers`` is a number, all UltraServers have the driver. For policies other than ``base``, ``rows``
-    are added to the table.
+    With ``base``, the cluster has all objects of the manifests, including the guard. With ``claims``, it has
+    a DeviceClass and claim templates, and the webhook receives all kinds of job. If ``ultraservers`` is a
+    number, the nodes then have the DRA driver. ``rows`` are added to the table, except with ``base``.
     """
     with contextlib.ExitStack() as stack:
         control_plane = stack.enter_context(plane(folder, say=say))
@@ -328,13 +331,13 @@ def _has_no_owned(objects: Object) -> bool:
     return not any(owner["kind"] == "MPIJob" for owner in owners)
 
 
-def make_sick(stage: Stage, share: float, chance: random.Random) -> None:
-    """Cordons one node in each of a share of the UltraServers, chosen by chance."""
+def make_sick(stage: Stage, share: float, randomness: random.Random) -> None:
+    """Cordons a random node in each UltraServer of a random share of the UltraServers."""
     servers = sorted(
         {labels[nodes.SERVER_ID_4] for labels in stage.labels.values() if nodes.SERVER_ID_4 in labels}
     )
-    for server in chance.sample(servers, round(share * len(servers))):
+    for server in randomness.sample(servers, round(share * len(servers))):
         names = sorted(
             name for name, labels in stage.labels.items() if labels.get(nodes.SERVER_ID_4) == server
         )
-        stage.cordon(chance.choice(names))
+        stage.cordon(randomness.choice(names))

@@ -1,1 +1,1 @@
-"""Builds images without a registry: those of the product, that of a job, and their base."""
+"""Builds images without a registry: the product's images, the image of a job, and their base."""

@@ -17,7 +17,7 @@ class Layer:
     """A layer of an image.
 
     Attributes:
-        digest: The digest, which is the same for equal layers of several images.
+        digest: The digest. Equal layers of several images have the same digest.
         files: The size in bytes of each regular file, by its path without a leading slash.
         removed_paths: The paths of lower layers that this layer removes.
         modes: The mode of each regular file.
@@ -50,7 +50,7 @@ class Image:
         return cls(config, layers)
 
     def above(self, base: Image) -> tuple[Layer, ...]:
-        """Returns the layers on top of those of another image."""
+        """Returns the layers on top of the layers of another image."""
         count = len(base.layers)
         assert [layer.digest for layer in self.layers[:count]] == [layer.digest for layer in base.layers]
         return self.layers[count:]
@@ -82,7 +82,7 @@ def diff_ids(archive: Path) -> list[str]:
 
 
 def text_of(archive: Path, path: str) -> str:
-    """Returns a file of an image, from the highest layer that has it.
+    """Returns the text of a file of an image, from the highest layer that has the file.
 
     Raises:
         FileNotFoundError: No layer has the file.

@@ -1,4 +1,4 @@
-"""The small Debian on which images are built, and its mirror."""
+"""Finds the archive of the small Debian on which images are built, and a Debian mirror."""
 
 import hashlib
 import subprocess
@@ -9,6 +9,7 @@ from testbed.plane.process import ClusterError
 SUITE = "trixie"
 """The release of Debian that has the Python of the Dockerfile."""
 INCLUDE = "ca-certificates,python3,python3-venv"
+"""The packages that debootstrap adds to the smallest Debian."""
 
 
 def archive(cache: Path) -> Path:
@@ -24,7 +25,7 @@ def mirror() -> str:
     """
     if mirrors := _mirrors():
         return mirrors[0]
-    # apt knows its mirrors only with package lists, which Debian images often lack.
+    # apt lists mirrors only if it has package lists, which Debian images often lack.
     result = subprocess.run(["apt-get", "update", "-qq"], check=False, capture_output=True, text=True)
     if mirrors := _mirrors():
         return mirrors[0]
@@ -34,5 +35,5 @@ def mirror() -> str:
 def _mirrors() -> list[str]:
     command = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Origin: Debian", "Created-By: Packages"]
     result = subprocess.run(command, check=False, capture_output=True, text=True)
-    # apt also has targets for updates, and for security updates at another address.
+    # apt also lists targets of security updates, whose addresses do not end in /debian.
     return [line for line in result.stdout.splitlines() if line.rstrip("/").endswith("/debian")]

@@ -18,7 +18,7 @@ from testbed.nodes.namespaces import PATH, Namespaces
 from testbed.plane.process import ClusterError, Programs
 
 READY_SECONDS = 60.0
-SEARCHED = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+PATH_VARIABLE = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 BUSYBOX = "localhost/busybox:1"
 
 
@@ -33,21 +33,21 @@ def archive(out: Path, name: str, files: Mapping[str, Path], entrypoint: Sequenc
     """
     layer = io.BytesIO()
     with tarfile.open(fileobj=layer, mode="w") as tar:
-        for place, source in files.items():
-            add(tar, place.lstrip("/"), source.read_bytes(), 0o755)
+        for path, source in files.items():
+            add(tar, path.lstrip("/"), source.read_bytes(), 0o755)
     content = layer.getvalue()
     config = {
         "architecture": "amd64",
         "os": "linux",
-        "config": {"Env": [SEARCHED], "Entrypoint": list(entrypoint)},
+        "config": {"Env": [PATH_VARIABLE], "Entrypoint": list(entrypoint)},
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(content).hexdigest()}"]},
     }
-    configured = json.dumps(config).encode()
-    config_name = f"{hashlib.sha256(configured).hexdigest()}.json"
+    config_data = json.dumps(config).encode()
+    config_name = f"{hashlib.sha256(config_data).hexdigest()}.json"
     manifest = [{"Config": config_name, "RepoTags": [name], "Layers": ["layer.tar"]}]
     with tarfile.open(out, "w") as tar:
         for member, data in (
-            (config_name, configured),
+            (config_name, config_data),
             ("layer.tar", content),
             ("manifest.json", json.dumps(manifest).encode()),
         ):
@@ -59,7 +59,7 @@ def small(folder: Path, tools: Path) -> list[Path]:
     """Writes the archives of two small images, pause and busybox, and returns their paths."""
     busybox = shutil.which("busybox", path=PATH)
     if busybox is None:
-        raise ClusterError("busybox is not there: apt-get install busybox-static")
+        raise ClusterError("busybox is missing: apt-get install busybox-static")
     return [
         archive(folder / "pause.tar", configs.PAUSE, {"/pause": tools / "pause"}, ["/pause"]),
         archive(folder / "busybox.tar", BUSYBOX, {"/bin/busybox": Path(busybox)}, ["/bin/busybox"]),
@@ -67,17 +67,17 @@ def small(folder: Path, tools: Path) -> list[Path]:
 
 
 def store(archives: Sequence[Path], tools: Path) -> Path:
-    """Returns a folder with containerd's files after an import of all archives. The folder is cached."""
+    """Returns a cached folder with the files of a containerd that has imported all archives."""
     digest = hashlib.sha256()
     for image in archives:
         with image.open("rb") as file:
             digest.update(hashlib.file_digest(file, "sha256").digest())
-    # The folder's name is the recipe of the tools. Another containerd may store images in another way.
+    # The name of the tools' folder is their hash. Another containerd may store images in another way.
     digest.update(tools.name.encode())
     target = CACHE / "image-stores" / digest.hexdigest()[:16]
     target.parent.mkdir(parents=True, exist_ok=True)
     with (target.parent / ".lock").open("w") as lock:
-        # A second process waits here until the first has filled the folder.
+        # A second process waits here until the first process has filled the folder.
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not target.is_dir():
             say(f"importing {len(archives)} images for the nodes, once")
@@ -98,12 +98,12 @@ def _import(archives: Sequence[Path], tools: Path, target: Path) -> None:
         config.write_text(configs.containerd(namespaces.folder), encoding="utf-8")
         ctr = [*namespaces.enter(), str(tools / "ctr"), "--namespace=k8s.io"]
 
-        def answers() -> bool:
+        def is_ready() -> bool:
             return not subprocess.run([*ctr, "version"], check=False, capture_output=True).returncode
 
         command = [*namespaces.enter(), str(tools / "containerd"), f"--config={config}"]
         program = programs.start("containerd", command, env={"PATH": f"{tools}:{PATH}"})
-        program.wait_ready(answers, READY_SECONDS)
+        program.wait_ready(is_ready, READY_SECONDS)
         for image in archives:
             result = subprocess.run(
                 [*ctr, "images", "import", str(image)], check=False, capture_output=True, text=True
@@ -115,7 +115,7 @@ def _import(archives: Sequence[Path], tools: Path, target: Path) -> None:
 
 
 def fill(folder: Path, source: Path) -> None:
-    """Copies the store to a node. Files are hard links, except the databases, which change."""
+    """Copies the store to a node's folder. Files are hard links, except databases, which the node changes."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     subprocess.run(["cp", "-a", "--link", str(source), str(folder)], check=True)
     for database in source.glob("io.containerd.*/*.db"):

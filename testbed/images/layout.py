@@ -15,11 +15,11 @@ IN_CONTAINERD = "docker.io/library"
 
 
 def pack(folder: Path, out: Path, name: str, tag: str) -> None:
-    """Writes an OCI layout that ``docker load`` reads, too.
+    """Writes an image as an OCI layout that ``docker load`` also reads.
 
-    The layers are not compressed again, because that would change the digest. The configuration is kept,
-    because OCI's configuration has no health check. containerd finds an image only by its full names, so the
-    archive also has the name with the digest.
+    The layers stay compressed, because a second compression would change the digest. The configuration keeps
+    Docker's format, because OCI's format has no health check. containerd finds an image only by full names,
+    so the archive has two names of the image: with the tag, and with the digest.
 
     Args:
         folder: The folder that ``buildah push dir:`` has written.
@@ -44,7 +44,7 @@ def pack(folder: Path, out: Path, name: str, tag: str) -> None:
         {"io.containerd.image.name": f"{IN_CONTAINERD}/{name}@{entry['digest']}"},
     ]
     index = [{**entry, "annotations": item} for item in names]
-    load = {
+    docker_manifest = {
         "Config": _blob(config),
         "RepoTags": [f"{name}:{tag}"],
         "Layers": [_blob(item) for item in layers],
@@ -52,14 +52,14 @@ def pack(folder: Path, out: Path, name: str, tag: str) -> None:
     with tarfile.open(out, "w") as tar:
         add(tar, "oci-layout", _json({"imageLayoutVersion": "1.0.0"}))
         add(tar, "index.json", _json({"schemaVersion": 2, "mediaType": INDEX, "manifests": index}))
-        add(tar, "manifest.json", _json([load]))
+        add(tar, "manifest.json", _json([docker_manifest]))
         add(tar, _blob(entry), manifest)
         for item in [config, *layers]:
             add(tar, _blob(item), (folder / item["digest"].removeprefix("sha256:")).read_bytes())
 
 
 def digest(archive: Path) -> str:
-    """Returns the digest of the image in a registry to which the archive is copied unchanged."""
+    """Returns the digest that the image has in a registry, if the archive is copied unchanged."""
     with tarfile.open(archive) as tar:
         index = tar.extractfile("index.json")
         assert index is not None
@@ -75,7 +75,7 @@ def _json(value: Any) -> bytes:
 
 
 def add(tar: tarfile.TarFile, name: str, data: bytes, mode: int = 0o644) -> None:
-    """Adds a file to an archive, without the time or properties of the machine."""
+    """Adds a file to an archive, without a time or an owner, so that the archive is reproducible."""
     info = tarfile.TarInfo(name)
     info.size, info.mode = len(data), mode
     tar.addfile(info, io.BytesIO(data))

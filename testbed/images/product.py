@@ -1,7 +1,7 @@
 """Builds the images of the product and of a job, without a registry: ``python -m testbed.images.product``.
 
-buildah builds the product's images from the unchanged Dockerfile. debootstrap builds their base, and that of
-the job's image, from the mirror of this machine's apt. The cache keeps all images, as archives that
+buildah builds the product's images from the unchanged Dockerfile. debootstrap builds the base of
+all images from the Debian mirror of this machine's apt. The cache keeps all images as archives, which
 containerd imports.
 """
 
@@ -26,7 +26,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 FILES = Path(__file__).resolve().parent / "containerfiles"
 CACHE = kit.CACHE / "images"
 BASE = "localhost/debian-python:1"
-ON_BASE = f"--build-arg=BASE={BASE}"
+BASE_OPTION = f"--build-arg=BASE={BASE}"
 JOB = "123456789012.dkr.ecr.us-west-2.amazonaws.com/ultraserver:mpijob"
 """The image in the README's job and in the AWS document."""
 TARGETS = {"serving": "ultraserver-webhook", "controllers": "ultraserver-webhook-controllers"}
@@ -35,9 +35,9 @@ STAGE = "build-controllers"
 """The stage of the Dockerfile with all installed packages."""
 CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 NEEDED = ("debootstrap", "buildah", "apt-get", "setpriv", "unshare")
-# debootstrap and buildah mount file systems in the folders that they build. With these options, nothing stays
-# mounted when they are killed, and the next build does not delete files below a mounted /proc. They also end
-# when this process ends or is killed, because the next build deletes the folders that they write.
+# debootstrap and buildah mount file systems in the folders that they build. With these options, no file
+# system stays mounted when they are killed: the next build could delete files of a mounted /proc.
+# Both programs also end with this process, because the next build deletes the folders that they write.
 ISOLATED = (
     *("setpriv", "--pdeathsig=KILL", "unshare", "--fork", "--kill-child"),
     *("--mount", "--propagation=private", "--pid", "--mount-proc"),
@@ -51,7 +51,7 @@ def version(source: Path = REPOSITORY) -> str:
 
 
 def context() -> list[str]:
-    """Returns the files and folders of the checkout that decide what the images hold."""
+    """Returns the files and folders of the checkout from which the images are built."""
     lines = (REPOSITORY / ".dockerignore").read_text(encoding="utf-8").splitlines()
     return ["Dockerfile", ".dockerignore", *(line[1:] for line in lines if line.startswith("!"))]
 
@@ -63,12 +63,12 @@ def recipe() -> str:
     files = [*sources, *FILES.iterdir(), *(file for folder in sources for file in folder.rglob("*"))]
     for file in sorted(files):
         if file.is_file() and file.suffix != ".pyc":
-            digest.update(f"{file.relative_to(REPOSITORY)}\n".encode() + _decisive(file))
+            digest.update(f"{file.relative_to(REPOSITORY)}\n".encode() + _decisive_parts(file))
     return digest.hexdigest()[:16]
 
 
-def _decisive(file: Path) -> bytes:
-    """Returns the parts of a file that decide the contents of the images, without settings of lint."""
+def _decisive_parts(file: Path) -> bytes:
+    """Returns the parts of a file that decide the contents of the images, without settings of linters."""
     if file.name != "pyproject.toml":
         return file.read_bytes()
     tables = tomllib.loads(file.read_text(encoding="utf-8"))
@@ -84,17 +84,17 @@ def directory() -> Path:
 
 
 def archives() -> list[Path]:
-    """Returns the archives of the base, the product's images and the job's image, which may not exist."""
+    """Returns the archives of the base, the product's images and the job's image, which may not exist yet."""
     return [directory() / f"{name}.tar" for name in ("base", *TARGETS, "job")]
 
 
 def built() -> list[Path]:
-    """Returns the archives if they exist; else none, and nodes have no images of the product."""
+    """Returns the archives; an empty list if they do not exist."""
     return [] if missing() else archives()
 
 
 def missing() -> bool:
-    """Returns whether the archives must be built. The folder exists only when all are built."""
+    """Returns whether the archives must be built. Their folder exists only when all archives are built."""
     return not directory().is_dir()
 
 
@@ -112,19 +112,19 @@ class Builder:
         storage = CACHE / "buildah"
         storage.mkdir(parents=True, exist_ok=True)
         config = storage / "storage.conf"
-        places = f'graphroot = "{storage}/root"\nrunroot = "{storage}/run"\n'
-        config.write_text(f'[storage]\ndriver = "overlay"\n{places}', encoding="utf-8")
+        paths = f'graphroot = "{storage}/root"\nrunroot = "{storage}/run"\n'
+        config.write_text(f'[storage]\ndriver = "overlay"\n{paths}', encoding="utf-8")
         policy = storage / "policy.json"
         policy.write_text(json.dumps({"default": [{"type": "insecureAcceptAnything"}]}), encoding="utf-8")
         self._policy = f"--signature-policy={policy}"
         self._env = {**os.environ, "PATH": PATH, "CONTAINERS_STORAGE_CONF": str(config)}
 
     def run(self, name: str, *command: str) -> None:
-        """Runs one phase."""
+        """Runs the command of one phase, isolated from the machine (`ISOLATED`)."""
         self._progress.phase(name, [*ISOLATED, *command], cwd=self._out, env=self._env)
 
     def debian(self) -> Path:
-        """Returns the archive of a small Debian with Python, which is built if the cache does not have it."""
+        """Returns the archive of a small Debian with Python. Builds it if it is not in the cache."""
         archive = debian.archive(CACHE)
         if not archive.is_file():
             root = self._out / "debian"
@@ -159,17 +159,17 @@ class Builder:
 
     def product(self, source: Path) -> None:
         """Builds the product's images from a checkout, on the base."""
-        # pip trusts the same authorities as this machine, because a registry may be behind a proxy.
+        # pip trusts this machine's certificate authorities, because the registry may be behind a proxy.
         trust = f"--volume={CERTIFICATES}:{CERTIFICATES}:ro"
-        file, options = source / "Dockerfile", (ON_BASE, trust)
+        file, options = source / "Dockerfile", (BASE_OPTION, trust)
         for target, name in TARGETS.items():
             tag, folder = f"{name}:{version(source)}", self._out / target
             self._build(target, tag, file, source, *options, f"--target={target}")
             self.run(f"{target}.tar", "buildah", "push", self._policy, tag, f"dir:{folder}")
             layout.pack(folder, self._out / f"{target}.tar", *tag.split(":"))
             shutil.rmtree(folder)
-        # This stage is already built, as the controllers' files are copied from it. With a name, `prune`
-        # keeps it, and its packages need not be installed again.
+        # This stage is built already, because the controllers' image copies files from it. With a name, it
+        # stays after `prune`, so that its packages need not be installed again.
         self._build(STAGE, f"localhost/{STAGE}:1", file, source, *options, f"--target={STAGE}")
 
     def image(self, name: str, tag: str, file: Path, context: Path, *options: str) -> None:
@@ -193,7 +193,7 @@ def build_into(out: Path) -> None:
     builder = Builder(out, progress.Progress(11 + new_steps()))
     context = builder.build_base()
     builder.product(REPOSITORY)
-    builder.image("job", JOB, FILES / "job", context, ON_BASE)
+    builder.image("job", JOB, FILES / "job", context, BASE_OPTION)
     shutil.rmtree(context)
     builder.prune()
 
@@ -204,7 +204,7 @@ def new_steps() -> int:
 
 
 def unbuildable() -> str:
-    """Returns why images cannot be built on this machine; empty if they can."""
+    """Returns the reason why images cannot be built on this machine; empty if they can be built."""
     missing = [name for name in NEEDED if shutil.which(name, path=PATH) is None]
     if os.geteuid() or missing:
         return f"images cannot be built here: {', '.join(missing) or 'this needs root'}"
@@ -213,7 +213,7 @@ def unbuildable() -> str:
 
 @contextlib.contextmanager
 def building() -> Iterator[Path]:
-    """Yields a folder on the cache's disk, to build images in. A second build waits for the first.
+    """Yields a folder in the cache, in which images can be built. A second build waits for the first build.
 
     Raises:
         ClusterError: Images cannot be built on this machine.

@@ -1,1 +1,1 @@
-"""The control plane's programs: their versions and how they are built."""
+"""Builds the programs of the control plane and of nodes, in fixed versions."""

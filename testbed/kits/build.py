@@ -1,7 +1,7 @@
 """Builds the programs of the cluster tests into a cache directory: ``python -m testbed.kits.build``.
 
-The ``go.mod`` of each kit has the versions. The name of a cache directory is the hash of everything that
-decides its contents. A directory is complete when it has a marker, which is written last.
+The ``go.mod`` of each kit has the versions. The name of a cache directory is the hash of all files and
+flags that decide its contents. A directory is complete when it has a marker, which is written last.
 """
 
 import argparse
@@ -21,9 +21,9 @@ else:  # run as a script: the folder of this file is the import path
 HERE = Path(__file__).resolve().parent
 CRD = "kubeflow.org_mpijobs.yaml"
 OTHER = os.environ.get("KUBERNETES", "")
-"""Another version of Kubernetes for the control plane, such as 1.34, from the folder ``kubernetes-1.34``.
+"""Another version of Kubernetes for the control plane: 1.34 is built from the folder ``kubernetes-1.34``.
 
-Version 1.37 is used together with mpi-operator 0.8.2 and Kueue 0.19.2.
+With version 1.37, mpi-operator 0.8.2 and Kueue 0.19.2 are used.
 """
 
 OLDER = OTHER in {"1.34", "1.35"}
@@ -41,7 +41,7 @@ CONTROL_PLANE = Kit(
         "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
         "mpi-operator": "github.com/kubeflow/mpi-operator/cmd/mpi-operator",
     },
-    # Without these, `kubectl version` fails, and clients cannot parse the server's version.
+    # Without these variables, `kubectl version` fails, and clients cannot parse the server's version.
     stamps={
         f"{package}.{name}": value
         for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
@@ -49,8 +49,8 @@ CONTROL_PLANE = Kit(
     },
     edited="github.com/kubeflow/mpi-operator",
     file="cmd/mpi-operator/app/server.go",
-    # The operator's health check listens on a fixed port of all addresses, and ends the operator if the port
-    # is in use. Two control planes must run at the same time, and all programs must stay on loopback.
+    # The operator's health check listens on a fixed port of all addresses, and the operator ends if the port
+    # is in use. But two control planes must run at the same time, and programs must listen only on loopback.
     edits={
         "healthCheckPort = 8080": "healthCheckPort = 0",
         'fmt.Sprintf(":%d", healthCheckPort)': 'fmt.Sprintf("127.0.0.1:%d", healthCheckPort)',
@@ -67,7 +67,7 @@ KUEUE = Kit(
     stamps={"sigs.k8s.io/kueue/pkg/version.GitVersion": "{version}"},
     edited="sigs.k8s.io/kueue",
     file="cmd/kueue/main.go",
-    # Kueue's folder is fixed: two instances would share it, and tests may not write to it.
+    # Kueue reads certificates from a fixed folder. Tests may not write to it, and two Kueues would share it.
     edits={'"/etc/kueue/metrics/certs"': 'os.Getenv("KUEUE_METRICS_CERTIFICATES")'},
     carried="config",
     variable="KUEUE_ASSETS",
@@ -90,8 +90,9 @@ CONTROLLERS = Kit(
     stamps={},
     edited=TRAINING_OPERATOR,
     file="cmd/training-operator.v1/main.go",
-    # training-operator creates certificates, and waits until a kubelet has mounted them. There is none, so
-    # the tests create its webhook's certificates, as for other controllers, and it listens on loopback.
+    # training-operator creates certificates, and waits until a kubelet has mounted them. Tests have no
+    # kubelet. So the tests create the certificates, as for other controllers, and the operator does not wait.
+    # Its webhook listens only on loopback.
     edits={
         "defer close(certsReady)": "close(certsReady)",
         "err = cert.ManageCerts(mgr, certGenerationConfig, certsReady); err != nil": (
@@ -113,7 +114,7 @@ HELM = Kit(
     folder=HERE / "helm",
     main="helm.sh/helm/v3",
     programs={"helm": "helm.sh/helm/v3/cmd/helm"},
-    # The version of Kubernetes for which `helm template` renders, as in Helm's own builds.
+    # The versions of Helm, and of Kubernetes for `helm template`. Helm's own builds set these variables, too.
     stamps={
         "helm.sh/helm/v3/internal/version.version": "{version}",
         "helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor": "36",
@@ -134,7 +135,7 @@ def _kit(name: str) -> Kit:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Builds the kits that are missing, and prints where they are."""
     parser = argparse.ArgumentParser(prog="python -m testbed.kits.build", description=__doc__)
-    # With `choices`, Python 3.11 would refuse a command line without kits.
+    # `choices` are not used, because with them Python 3.11 refuses a command line without kits.
     parser.add_argument(
         "kits", nargs="*", type=_kit, metavar="KIT", help=" or ".join(KITS) + "; default: all"
     )

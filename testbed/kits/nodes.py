@@ -1,7 +1,7 @@
 """Builds the programs of a node into a cache directory: ``python -m testbed.kits.nodes``.
 
 Kubelet, kube-proxy, containerd with its shim and command line, and CoreDNS are built from the modules next to
-this file. The Pods' pause process, and the tests' device plugin and DRA driver are built, too. Most tests
+this file. So are the pause process of Pods, and the device plugin and the DRA driver of tests. Most tests
 need only the programs of the control plane, which are in another directory.
 """
 
@@ -27,7 +27,7 @@ class Module:
     Attributes:
         programs: The Go package of each program, by the program's name.
         tags: Tags of ``go build`` that exclude optional parts.
-        links: Linker flags, in addition to those for the version of Kubernetes.
+        links: Linker flags, in addition to the linker flags for the version of Kubernetes.
     """
 
     programs: dict[str, str]
@@ -69,7 +69,7 @@ def flags(module: Module) -> list[str]:
 
 
 def recipe() -> str:
-    """Returns the hash of everything that decides the contents of the directory."""
+    """Returns the hash of all files and flags that decide the contents of the directory."""
     digest = hashlib.sha256()
     for file in sorted(file for folder in modules() for file in (MODULES / folder).rglob("*")):
         if file.is_file():
@@ -84,7 +84,7 @@ def directory() -> Path:
 
 
 def missing(target: Path) -> list[str]:
-    """Returns the programs that ``target`` lacks. A target exists only when it is complete."""
+    """Returns the names of programs that ``target`` lacks. A target exists only when it is complete."""
     return [name for name in programs() if not (target / name).is_file()]
 
 

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import IO
 
 HEARTBEAT_SECONDS = 10.0
+"""The time between two reports of the progress of a phase."""
 MAX_LINE = 100
-"""The maximum length of a command's last line in the report."""
+"""The maximum length of the command's latest line in a report."""
 TAIL_LINES = 30
+"""The number of last lines of a failed command in the error."""
 PACKAGES = "packages fetched or compiled"
-"""The unit that go's lines on standard error count."""
+"""The meaning of a line that go writes to standard error."""
 
 
 class PhaseError(RuntimeError):
@@ -22,13 +24,13 @@ class PhaseError(RuntimeError):
 
 
 def say(text: str) -> None:
-    """Writes a line without delay, even into a pipe."""
+    """Writes a line, and flushes it, because a pipe would delay it."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
 
 class Progress:
-    """Runs a known number of phases. Reports each phase, and during a long phase its progress."""
+    """Runs a known number of phases. Reports each phase, and the progress of long phases."""
 
     def __init__(self, phases: int) -> None:
         self._phases = phases
@@ -45,8 +47,8 @@ class Progress:
             command: The program and its arguments.
             cwd: The folder in which it runs.
             env: The complete environment.
-            counted: The unit that lines on standard error count, for example ``packages``. Then the report
-                has the number, and standard output is ignored.
+            counted: The meaning of a line on standard error, for example ``packages``. With it, the report
+                has the number of these lines, and standard output is ignored.
 
         Raises:
             PhaseError: The command has failed; the message ends with its last lines.

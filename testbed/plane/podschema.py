@@ -125,7 +125,10 @@ _DOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 _PREFIX = f"({_DOMAIN}/)?"
 _NAME = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _FORM = "at most 63 letters, digits, '-', '_' and '.', the first and last a letter or digit"
-_OBJECT = "the name of an object: at most 253 lower case letters, digits, '-' and '.', the first and last a letter or digit"
+_OBJECT = (
+    "the name of an object: at most 253 lower case letters, digits, '-' and '.', "
+    "the first and last a letter or digit"
+)
 PATTERNS: dict[str, tuple[str, str]] = {
     "LabelKey": (f"^{_PREFIX}{_NAME}$", f"a key of a label: NAME or DOMAIN/NAME, where NAME has {_FORM}"),
     "GateName": (f"^{_PREFIX}{_NAME}$", f"the name of a gate: NAME or DOMAIN/NAME, where NAME has {_FORM}"),

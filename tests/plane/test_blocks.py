@@ -117,7 +117,7 @@ def test_a_block_waits_for_its_missing_node_and_continues_when_the_node_returns(
         stage.cordon(min(by_server[server]))
     key = stage.apply("waits", 8)
     stage.follow(key, is_decided)
-    assert not stage.standings()[key].placed, "one UltraServer is whole, and the job needs two"
+    assert not stage.job_placements()[key].placed, "one UltraServer is whole, and the job needs two"
     before = servers_by_block(stage, key)
     assert all(len(servers) == 1 for servers in before.values()), before
     for server in broken:

@@ -408,7 +408,13 @@ LINT: dict[str, tuple[str, Expected]] = {
     ),
     "an unknown family": (
         "rules: [{name: x, reason: r, match: {role: worker, family: trn9}, warn: w}]\n",
-        [(4, "rules[0].match.family", "unreachable: no family of the table has such a name; it has trn2u")],
+        [
+            (
+                4,
+                "rules[0].match.family",
+                "unreachable: no family of the table has such a name; the table has trn2u",
+            )
+        ],
     ),
 }
 

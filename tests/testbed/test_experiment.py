@@ -2,7 +2,7 @@
 
 import pytest
 
-from testbed.experiment.judge import Standing, overlooked, standings, wholly_free
+from testbed.experiment.judge import JobPlacement, job_placements, overlooked, wholly_free
 from testbed.experiment.stage import POLICIES, table
 from testbed.plane import nodes
 from tests.helpers import load_text
@@ -37,7 +37,7 @@ def pods(*node_names: str) -> list[dict[str, object]]:
     ],
 )
 def test_the_judge_finds_whether_a_job_is_whole(workers: int, node_names: list[str], verdict: str) -> None:
-    result = standings({("team", "a"): workers}, pods(*node_names), LABELS)["team", "a"]
+    result = job_placements({("team", "a"): workers}, pods(*node_names), LABELS)["team", "a"]
     message = "whole" if result.whole else "straddles" if result.straddles else f"holds {result.held}"
     assert message == verdict or (verdict == "waits" and not result.nodes)
     assert result.whole + result.straddles + (not result.placed) == 1
@@ -46,7 +46,7 @@ def test_the_judge_finds_whether_a_job_is_whole(workers: int, node_names: list[s
 def test_pods_that_are_being_deleted_hold_no_node() -> None:
     result = pods(*NAMES[:4])
     result[0]["metadata"]["deletionTimestamp"] = "2026-11-21T12:00:00Z"  # type: ignore[index]
-    assert standings({("team", "a"): 4}, result, LABELS)["team", "a"].held == 3
+    assert job_placements({("team", "a"): 4}, result, LABELS)["team", "a"].held == 3
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,8 @@ def test_a_job_is_overlooked_if_it_has_room_and_is_not_placed(
     expected: bool,  # noqa: FBT001
 ) -> None:
     result = {
-        ("team", "placed"): Standing(4, tuple(NAMES[:4]), 1),
-        ("team", "waiting"): Standing(workers, tuple(node_names), 2),
+        ("team", "placed"): JobPlacement(4, tuple(NAMES[:4]), 1),
+        ("team", "waiting"): JobPlacement(workers, tuple(node_names), 2),
     }
     assert overlooked(result, NAMES, LABELS) == ([("team", "waiting")] if expected else [])
 

@@ -1,5 +1,5 @@
 {{/* Refuses values that contradict each other, with a message that names the remedy. */}}
-{{- define "refuse" }}
+{{- define "refuse-values" }}
 {{- $v := .Values }}
 {{- if ne .Release.Namespace "ultraserver-webhook" }}
 {{- fail "the chart works in the namespace ultraserver-webhook only, once in a cluster: add --namespace ultraserver-webhook --create-namespace" }}{{ end }}
@@ -9,7 +9,7 @@
 {{- fail "optInKinds restricts `kinds` to namespaces that opt in, and has no effect without optIn and kinds: set optIn: true and kinds, or optInKinds: false" }}{{ end }}
 {{- range $v.kinds }}{{ if or (eq . "mpijobs.v2beta1.kubeflow.org") (not (regexMatch "^(all|[a-z0-9]+\\.v[0-9][a-z0-9]*\\.[a-z0-9.-]+)$" .)) }}
 {{- fail (printf "kinds: %s: write RESOURCE.VERSION.GROUP, such as jobs.v1.batch, or all (docs/kinds.md); mpijobs.v2beta1.kubeflow.org is always sent" .) }}{{ end }}{{ end }}
-{{- $off := list }}{{ range (.Files.Get "families.yaml" | fromYaml).families }}{{ if include "off" . }}{{ $off = append $off .name }}{{ end }}{{ end }}
+{{- $off := list }}{{ range (.Files.Get "families.yaml" | fromYaml).families }}{{ if include "is-off" . }}{{ $off = append $off .name }}{{ end }}{{ end }}
 {{- range $name, $_ := $v.families }}{{ if not (has $name $off) }}
 {{- fail (printf "families: %s: the value switches on the packaged families %s; a family of your own is a row of the value table (docs/families.md)" $name (join ", " $off)) }}{{ end }}{{ end }}
 {{- if eq $v.neuronScheduler "default-scheduler" }}{{ fail "neuronScheduler: default-scheduler: the value is the name of a second scheduler; leave the value out (docs/neuron-scheduler.md)" }}{{ end }}
@@ -24,28 +24,28 @@
 {{- if and (eq $v.failurePolicy "Fail") (lt (int $v.replicas.min) 2) }}
 {{- fail "failurePolicy: Fail with one replica refuses every job while its node is drained: set replicas.min to 2 or more" }}{{ end }}
 {{- $table := fromYaml $v.table }}
-{{- if or (ne (printf "%v %v" $table.apiVersion $table.kind) "ultraserver-webhook.io/v1alpha2 RuleTable") (include "odd-families" $table) }}
+{{- if or (ne (printf "%v %v" $table.apiVersion $table.kind) "ultraserver-webhook.io/v1alpha2 RuleTable") (include "invalid-families" $table) }}
 {{- fail "table is not a RuleTable: it begins with `apiVersion: ultraserver-webhook.io/v1alpha2` and `kind: RuleTable`, its families, and their units, are lists of maps, and units' labels and resources are names such as example.com/rack (docs/rule-table.md); `ultraserver-webhook rules lint FILE` shows what is wrong, and `rules convert FILE` writes a table of 0.2.0 in this form" }}{{ end }}
 {{- end }}
-{{/* Not empty if a table's families or units are not lists of maps, or if a label or resource is not a name. CEL expressions contain all of them. */}}
-{{- define "odd-families" }}
-{{- if not (has (kindOf .families) (list "invalid" "slice")) }}odd{{ else }}
+{{/* Not empty if a table's families or units are not lists of maps, or if a label or resource is not a name. CEL expressions contain these labels and resources. */}}
+{{- define "invalid-families" }}
+{{- if not (has (kindOf .families) (list "invalid" "slice")) }}invalid{{ else }}
 {{- range .families }}
-{{- if not (kindIs "map" .) }}odd{{ else if not (has (kindOf .units) (list "invalid" "slice")) }}odd{{ else }}
-{{- range .units }}{{ if not (kindIs "map" .) }}odd{{ else if not (kindIs "string" .label) }}odd{{ else if .label }}{{ include "odd-name" .label }}{{ end }}{{ end }}
-{{- if kindIs "map" .wholeNode }}{{ range $name, $_ := .wholeNode }}{{ include "odd-name" $name }}{{ end }}{{ end }}
+{{- if not (kindIs "map" .) }}invalid{{ else if not (has (kindOf .units) (list "invalid" "slice")) }}invalid{{ else }}
+{{- range .units }}{{ if not (kindIs "map" .) }}invalid{{ else if not (kindIs "string" .label) }}invalid{{ else if .label }}{{ include "invalid-name" .label }}{{ end }}{{ end }}
+{{- if kindIs "map" .wholeNode }}{{ range $name, $_ := .wholeNode }}{{ include "invalid-name" $name }}{{ end }}{{ end }}
 {{- end }}
 {{- end }}
 {{- end }}
 {{- end }}
-{{- define "odd-name" }}{{ if not (regexMatch "^([a-z0-9.-]+/)?[A-Za-z0-9][A-Za-z0-9._-]*$" .) }}odd{{ end }}{{ end }}
+{{- define "invalid-name" }}{{ if not (regexMatch "^([a-z0-9.-]+/)?[A-Za-z0-9][A-Za-z0-9._-]*$" .) }}invalid{{ end }}{{ end }}
 {{/* Not empty if the mode of a row is off, which YAML reads as false. */}}
-{{- define "off" }}{{ if has (toString .mode) (list "off" "false") }}off{{ end }}{{ end }}
+{{- define "is-off" }}{{ if has (toString .mode) (list "off" "false") }}off{{ end }}{{ end }}
 {{/* The packaged families that are on: by default, by the value `families`, or by a row of the value `table`. */}}
 {{- define "packaged-families" -}}
 {{- $on := list }}{{ $names := .Values.families | default dict | keys }}
-{{- range (fromYaml .Values.table).families }}{{ if and .mode (not (include "off" .)) }}{{ $names = append $names .name }}{{ end }}{{ end }}
-{{- range (.Files.Get "families.yaml" | fromYaml).families }}{{ if or (not (include "off" .)) (has .name $names) }}{{ $on = append $on . }}{{ end }}{{ end }}
+{{- range (fromYaml .Values.table).families }}{{ if and .mode (not (include "is-off" .)) }}{{ $names = append $names .name }}{{ end }}{{ end }}
+{{- range (.Files.Get "families.yaml" | fromYaml).families }}{{ if or (not (include "is-off" .)) (has .name $names) }}{{ $on = append $on . }}{{ end }}{{ end }}
 {{- toJson $on }}
 {{- end }}
 {{/* The labels of the packaged units, with their numbers of nodes. */}}
@@ -55,71 +55,71 @@
 {{- toJson $sizes }}
 {{- end }}
 {{/* The resources by which jobs request nodes, as a list, without the resources of the Neuron device plugin. */}}
-{{- define "devices" -}}
+{{- define "device-resources" -}}
 {{- $names := list }}
 {{- range concat (include "packaged-families" . | fromJsonArray) ((fromYaml .Values.table).families | default list) }}{{ if kindIs "map" .wholeNode }}{{ $names = concat $names (keys .wholeNode | sortAlpha) }}{{ end }}{{ end }}
 {{- $own := list }}{{ range $names | uniq }}{{ if not (hasPrefix "aws.amazon.com/neuron" .) }}{{ $own = append $own . }}{{ end }}{{ end }}
 {{- with $own }}['{{ join "', '" . }}']{{ end }}
 {{- end }}
-{{/* Metadata of a component's object: (list NAME COMPONENT), in the namespace or, "wide", of the cluster. */}}
-{{- define "wide" -}}
+{{/* Metadata of an object without or with a namespace: (list NAME COMPONENT). */}}
+{{- define "cluster-metadata" -}}
 {name: {{ index . 0 }}, labels: {{ include "labels" (index . 1) }}}
 {{- end }}
-{{- define "own" -}}
+{{- define "namespaced-metadata" -}}
 {name: {{ index . 0 }}, namespace: ultraserver-webhook, labels: {{ include "labels" (index . 1) }}}
 {{- end }}
 {{- define "labels" -}}
 {app.kubernetes.io/name: ultraserver-webhook, app.kubernetes.io/part-of: ultraserver-webhook{{ with . }}, app.kubernetes.io/component: {{ . }}{{ end }}}
 {{- end }}
-{{/* A ServiceAccount, bound to the Role and the ClusterRole of its name: (list NAME COMPONENT). */}}
+{{/* A ServiceAccount, bound to the Role and the ClusterRole of the same name: (list NAME COMPONENT). */}}
 {{- define "account" -}}
 apiVersion: v1
 kind: ServiceAccount
-metadata: {{ include "own" . }}
+metadata: {{ include "namespaced-metadata" . }}
 automountServiceAccountToken: false
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
-metadata: {{ include "own" . }}
+metadata: {{ include "namespaced-metadata" . }}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: {{ index . 0 }}}
 subjects:
   - {kind: ServiceAccount, name: {{ index . 0 }}, namespace: ultraserver-webhook}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
-metadata: {{ include "wide" . }}
+metadata: {{ include "cluster-metadata" . }}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: {{ index . 0 }}}
 subjects:
   - {kind: ServiceAccount, name: {{ index . 0 }}, namespace: ultraserver-webhook}
 {{- end }}
 {{/* A policy of the guard with its binding, up to the resourceRules: (list ROOT NAME). The policies for Pods and Bindings select namespaces in CEL. */}}
-{{- define "guard" -}}
+{{- define "guard-policy" -}}
 {{- $name := printf "ultraserver-webhook-guard-%s" (index . 1) -}}
-{{ include "bound" (list $name "guard" (eq (index . 0).Values.guard "enforce" | ternary "[Deny]" "[Warn, Audit]")) }}
+{{ include "policy-binding" (list $name "guard" (eq (index . 0).Values.guard "enforce" | ternary "[Deny]" "[Warn, Audit]")) }}
 ---
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
-metadata: {{ include "wide" (list $name "guard") }}
+metadata: {{ include "cluster-metadata" (list $name "guard") }}
 spec:
-  # The policy makes no call that could fail. An expression has an error only for an object that was written to cause one.
+  # The policy makes no call that could fail. Only an object that was written for this purpose causes an error in an expression.
   failurePolicy: Fail
   matchConstraints:
     matchPolicy: Equivalent
     {{- if not (has (index . 1) (list "pods" "bindings")) }}
     namespaceSelector:
-      matchExpressions: [{{ include "system" . }}]
+      matchExpressions: [{{ include "not-system-namespaces" . }}]
     {{- end }}
 {{- end }}
-{{/* In CEL: the annotations that place a Pod, and whether the sender is an operator. */}}
-{{- define "marks" -}}
+{{/* CEL expressions: the annotations that place a Pod, and whether the sender is an operator. */}}
+{{- define "placement-annotations" -}}
 ['ultraserver-webhook.io/place', 'ultraserver-webhook.io/job']
 {{- end }}
-{{- define "operator" }}authorizer.group('ultraserver-webhook.io').resource('jobidentities').check('write').allowed(){{ end }}
+{{- define "is-operator" }}authorizer.group('ultraserver-webhook.io').resource('jobidentities').check('write').allowed(){{ end }}
 {{/* The binding of an admission policy: (list NAME COMPONENT ACTIONS). */}}
-{{- define "bound" -}}
+{{- define "policy-binding" -}}
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding
-metadata: {{ include "wide" . }}
+metadata: {{ include "cluster-metadata" . }}
 spec:
   policyName: {{ index . 0 }}
   validationActions: {{ index . 2 }}
@@ -129,7 +129,7 @@ spec:
 {{- $v := (index . 0).Values }}{{ $program := index . 2 }}{{ $serving := eq $program "serving" }}{{ $preview := eq $program "preview" -}}
 apiVersion: apps/v1
 kind: Deployment
-metadata: {{ include "own" (rest .) }}
+metadata: {{ include "namespaced-metadata" (rest .) }}
 spec:
   revisionHistoryLimit: 3
   {{- if $serving }}
@@ -164,7 +164,7 @@ spec:
       securityContext: {runAsNonRoot: true, runAsUser: 65532, runAsGroup: 65532, fsGroup: 65532, seccompProfile: {type: RuntimeDefault}}
       affinity:
         nodeAffinity:
-          # The nodes of the families are for jobs.
+          # Keeps the programs off the nodes of the families, which are for jobs.
           preferredDuringSchedulingIgnoredDuringExecution:
             - preference:
                 matchExpressions: [{key: node.kubernetes.io/instance-type, operator: NotIn, values: [{{ $types | join ", " }}]}]
@@ -229,16 +229,16 @@ volumeMounts:
 {{- end }}
 {{- end }}
 {{/* Namespaces whose objects are never sent, even if they have the label for opt-in. */}}
-{{- define "system" -}}
-{key: kubernetes.io/metadata.name, operator: NotIn, values: {{ include "namespaces-of-system" . }}}
+{{- define "not-system-namespaces" -}}
+{key: kubernetes.io/metadata.name, operator: NotIn, values: {{ include "system-namespaces" . }}}
 {{- end }}
-{{- define "namespaces-of-system" }}['kube-system', 'kube-public', 'kube-node-lease', 'ultraserver-webhook']{{ end }}
-{{/* In CEL: changes of Pods that the placement program's account may not make, and changes that other accounts may not make.
-RBAC cannot limit rights to some pods: an account that may patch pods could change the image of any pod. While a pod has the gate,
-this account may change one annotation, remove the gate and add the label of the unit to the node selector. The account may delete
-a pod that the program has admitted if the containers never ran, or if the author chose that the pod leaves a failed node. The phase
-does not show whether containers ran, because init containers run while the phase is Pending. Only the program and administrators may
-pin pods, because the program holds UltraServers for pinned pods. */}}
+{{- define "system-namespaces" }}['kube-system', 'kube-public', 'kube-node-lease', 'ultraserver-webhook']{{ end }}
+{{/* A CEL expression: whether a change of a Pod is forbidden to the account of the placement program, or to other accounts. RBAC cannot
+limit rights to some pods: an account that may patch pods could change the image of any pod. While a pod has the gate, the program may
+change one annotation, remove the gate and add the label of the unit to the node selector. The program may delete a pod that it has
+admitted if the containers never ran, or if the author chose that the pod leaves a failed node. The phase does not show whether
+containers ran, because init containers run while the phase is Pending. Only the program and administrators may mark a pod as pinned
+(`opened`), because the program holds UltraServers for pinned pods. */}}
 {{- define "placement-refuses" -}}
 {{- $admitted := "'ultraserver-webhook.io/opened'" }}{{ $gate := "{'name': 'ultraserver-webhook.io/whole-job'}" -}}
 request.userInfo.username == 'system:serviceaccount:ultraserver-webhook:ultraserver-placement'
@@ -247,11 +247,11 @@ request.userInfo.username == 'system:serviceaccount:ultraserver-webhook:ultraser
   || !(oldObject.metadata.?annotations[?'ultraserver-webhook.io/on-node-failure'].orValue('') in ['move', 'restart'])
   && (oldObject.status.phase != 'Pending'
   || [oldObject.status.?initContainerStatuses, oldObject.status.?containerStatuses, oldObject.status.?ephemeralContainerStatuses]
-    .exists(statuses, statuses.orValue([]).exists(each, [each.?state, each.?lastState]
+    .exists(statuses, statuses.orValue([]).exists(status, [status.?state, status.?lastState]
       .exists(state, state.?running.hasValue() || state.?terminated.hasValue())))
   || !oldObject.metadata.?annotations[?{{ $admitted }}].hasValue())
 : !({{ $gate }} in oldObject.spec.?schedulingGates.orValue([]))
-  || oldObject.spec.schedulingGates.exists(each, each != {{ $gate }} && !(each in object.spec.?schedulingGates.orValue([])))
+  || oldObject.spec.schedulingGates.exists(gate, gate != {{ $gate }} && !(gate in object.spec.?schedulingGates.orValue([])))
   || object.spec.?nodeSelector.orValue({}).exists(key, object.spec.nodeSelector[?key] != oldObject.spec.?nodeSelector[?key]
     && key != 'kubernetes.io/hostname'
     && !(oldObject.metadata.?annotations[?'ultraserver-webhook.io/place'].orValue('') + ' ').contains(' unit=' + key + ' '))

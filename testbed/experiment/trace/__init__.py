@@ -1,1 +1,1 @@
-"""The jobs of a trace in simulated time: they arrive, are decided about, run and leave."""
+"""Simulates the jobs of a trace: they arrive, wait until a policy starts them, run and end."""

@@ -1,4 +1,4 @@
-"""The command: ``python -m testbed.experiment --trace FILE``."""
+"""Runs the command ``python -m testbed.experiment --trace FILE``."""
 
 import argparse
 import sys
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str]) -> int:
             runs.append(report.figures(jobs, run))
             say(report.line(str(seed), runs[-1]))
             if options.tenants:
-                alone = _alone(jobs, options, policy, seed)
+                alone = _run_tenants_alone(jobs, options, policy, seed)
                 tenants += [f"seed {seed}", *report.tenant_lines(jobs, run, alone)]
         if len(runs) > 1:
             say(report.line("mean", report.mean(runs)))
@@ -92,7 +92,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _run(  # noqa: PLR0913, PLR0917 - all that a run is
+def _run(  # noqa: PLR0913, PLR0917 - the inputs of a run
     jobs: Sequence[Job], options: argparse.Namespace, policy: str, seed: int, servers: int, name: str
 ) -> Run:
     sick = sick_nodes(servers, options.sick, seed) if servers == options.ultraservers else frozenset()
@@ -103,10 +103,10 @@ def _run(  # noqa: PLR0913, PLR0917 - all that a run is
     return simulate(jobs, decider, fleet, options.pause, tell=_progress_printer(name, len(jobs)))
 
 
-def _alone(
+def _run_tenants_alone(
     jobs: Sequence[Job], options: argparse.Namespace, policy: str, seed: int
 ) -> dict[str, tuple[int, Sequence[Job], Run]]:
-    """Runs the jobs of each tenant alone on its share of UltraServers, without jobs larger than it."""
+    """Runs each tenant's jobs alone on its share of the UltraServers, without jobs larger than the share."""
     runs = {}
     for tenant, servers in shares(jobs, options.ultraservers).items():
         own_jobs = [job for job in jobs if job.tenant == tenant and job.nodes <= servers * NODES]

@@ -1,4 +1,4 @@
-"""The policy for comparison: EASY backfill, the standard rule of batch schedulers.
+"""Implements EASY backfill, the standard rule of batch schedulers, to compare the product with it.
 
 The first job that does not fit has a reservation of the units that become free first. A later job starts only
 if it does not delay the first job: it uses other units, or it ends before the reservation begins.
@@ -68,8 +68,8 @@ class Easy:
         """Returns whether a job ends before the reservation begins, by its time limit."""
         return now + (self._default_limit if job.limit is None else job.limit) <= begin
 
-    def _end(self, job: Job, start: float, now: float) -> float:
-        """Returns when a running job is assumed to end."""
+    def _assumed_end(self, job: Job, start: float, now: float) -> float:
+        """Returns the time at which a running job is assumed to end."""
         return max(start + (self._default_limit if job.limit is None else job.limit), now)
 
     def _start(self, job: Job, nodes: Sequence[int], now: float) -> None:
@@ -79,7 +79,10 @@ class Easy:
 
     def _reservation(self, job: Job, now: float) -> tuple[float, frozenset[int]] | None:
         """Returns the latest start of a job, and its nodes; None if it can never start."""
-        ends = {node: self._end(running, start, now) for node, (running, start) in self._job_on_node.items()}
+        ends = {
+            node: self._assumed_end(running, start, now)
+            for node, (running, start) in self._job_on_node.items()
+        }
         candidates = sorted(
             (max(ends.get(node, now) for node in unit), unit) for unit in self._fleet.units[job.size]
         )[: job.units]

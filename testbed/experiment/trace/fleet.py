@@ -1,4 +1,4 @@
-"""The nodes of UltraServers, as numbers, and which of them are free."""
+"""Stores which nodes of UltraServers are free. The nodes are numbers."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ Unit = tuple[int, ...]
 
 
 def sick_nodes(servers: int, count: int, seed: int) -> frozenset[int]:
-    """Returns one node of each of ``count`` UltraServers, by chance."""
-    chance = random.Random(f"sick {seed}")  # noqa: S311 - an experiment must be reproducible
+    """Returns a random node of each of ``count`` random UltraServers."""
+    randomness = random.Random(f"sick {seed}")  # noqa: S311 - an experiment must be reproducible
     return frozenset(
-        server * NODES + chance.randrange(NODES) for server in chance.sample(range(servers), count)
+        server * NODES + randomness.randrange(NODES) for server in randomness.sample(range(servers), count)
     )
 
 
 class Fleet:
-    """The nodes of a cluster, and which of them are free.
+    """The nodes of a cluster, of which some are free.
 
     Attributes:
         nodes: The number of all nodes.
@@ -83,13 +83,13 @@ class Fleet:
         return sum(len(free) for free in self.free if len(free) < NODES)
 
     def choose(self, size: int, units: int, reserved: Collection[int] = ()) -> list[int] | None:
-        """Chooses free units of a size, without reserved nodes, so that larger units stay free.
+        """Chooses free units of a size without reserved nodes. If possible, larger units stay whole.
 
         Returns:
             The nodes of the units; None if there are too few units.
         """
         suitable = [
-            (*self._loss(unit), unit)
+            (*self._split_cost(unit), unit)
             for free, server_units in zip(self.free, self._units_by_server[size], strict=True)
             if len(free) >= size
             for unit in server_units
@@ -104,11 +104,11 @@ class Fleet:
             suitable.remove(best)
             if units > 1 and size < NODES:  # now the chosen UltraServer is partly used
                 chosen = set(nodes)
-                suitable = [(*self._loss(unit, chosen), unit) for *_, unit in suitable]
+                suitable = [(*self._split_cost(unit, chosen), unit) for *_, unit in suitable]
         return nodes
 
-    def _loss(self, unit: Unit, chosen: Collection[int] = ()) -> tuple[bool, bool, int]:
-        """Returns the sort key of a unit: whether a free UltraServer or pair is lost, and its free nodes."""
+    def _split_cost(self, unit: Unit, chosen: Collection[int] = ()) -> tuple[bool, bool, int]:
+        """Returns the sort key of a unit: whether a free UltraServer or pair is split, and the free nodes."""
         if len(unit) == NODES:
             return False, False, 0
         free = self.free[unit[0] // NODES].difference(chosen)

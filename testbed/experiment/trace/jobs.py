@@ -15,7 +15,7 @@ from pathlib import Path
 
 HOUR, DAY = 3600.0, 86400.0
 WEEK = 7 * DAY
-FIRST, WEEKS = datetime(2017, 9, 18), 8  # noqa: DTZ001 - the trace names no zone
+FIRST, WEEKS = datetime(2017, 9, 18), 8  # noqa: DTZ001 - the trace has no time zone
 """The used part of the Philly traces: its first day, and its number of weeks."""
 
 
@@ -74,12 +74,12 @@ def read(path: Path, first: datetime = FIRST, weeks: int = WEEKS) -> list[Job]:
 
 def thinned(jobs: Iterable[Job], seed: int, share: float = 0.5) -> list[Job]:
     """Returns a random part of the jobs: each job with the probability ``share``."""
-    chance = random.Random(seed)  # noqa: S311 - an experiment must be reproducible
-    return _numbered(job for job in jobs if chance.random() < share)
+    randomness = random.Random(seed)  # noqa: S311 - an experiment must be reproducible
+    return _numbered(job for job in jobs if randomness.random() < share)
 
 
 def stretched(jobs: Iterable[Job], nodes: int, load: float) -> list[Job]:
-    """Returns the jobs with the length of each week changed, so that each week has the same load."""
+    """Returns the jobs with changed arrivals: weeks are longer or shorter, so that each has the same load."""
     stretched_jobs: list[Job] = []
     begin = 0.0
     for week, group in groupby(jobs, lambda job: job.arrival // WEEK):
@@ -93,13 +93,13 @@ def stretched(jobs: Iterable[Job], nodes: int, load: float) -> list[Job]:
 
 
 def limited(jobs: Iterable[Job], limits: str) -> list[Job]:
-    """Returns the jobs with a limit of their duration (``known``), of three times that, or without limits."""
+    """Returns the jobs with time limits: their duration (``known``), three times it (``times3``), or none."""
     factor = {"known": 1.0, "times3": 3.0, "none": None}[limits]
     return [replace(job, limit=factor and job.duration * factor) for job in jobs]
 
 
 def shares(jobs: Sequence[Job], units: int) -> dict[str, int]:
-    """Returns the number of UltraServers of each tenant, in proportion to the tenant's work, at least one.
+    """Returns each tenant's number of UltraServers: in proportion to the tenant's work, and at least 1.
 
     Numbers are rounded down. The remaining UltraServers go to the tenants with the largest remainders.
     """

@@ -1,7 +1,7 @@
-"""The policy of the product: decisions of ``placement``, as the placement program makes them.
+"""Implements the policy of the product: ``placement`` decides, as in the placement program.
 
-This is the only module of the package that imports the product. As in the program, the objects of Pods remain
-the same from decision to decision, and only jobs that changed have new objects.
+This is the only module of the package that imports the product. As in the program, a decision gets the Pod
+objects of the previous decision, and new objects only for jobs that have changed.
 """
 
 from bisect import bisect_right, insort
@@ -80,11 +80,10 @@ class Product:
         return [self._admit(admission, now) for admission in decision.admissions]
 
     def _candidates(self, shape: tuple[str, int]) -> Iterable[list[Pod]]:
-        """Yields the Pods of those jobs of a tenant and size that may be admitted now.
+        """Yields the Pods of the jobs of a tenant and size that may be admitted now. This saves time.
 
-        The decision considers equal jobs of a namespace by age, and a job with a shorter time limit never has
-        to wait longer. So a job certainly waits if the older jobs with the same or a shorter limit need all
-        free nodes. To omit such a job only saves time.
+        The decision considers jobs of a namespace and size by age, and a job with a shorter limit never waits
+        longer. So a job is omitted if the older jobs with the same or a shorter limit need all free nodes.
         """
         limits: list[timedelta] = []
         for pods in self._waiting[shape].values():

@@ -1,4 +1,4 @@
-"""Computes the figures of a run: waits by size, utilisation, and how sharing changes tenants' waits."""
+"""Computes the figures of a run: waits by size, utilisation, and the effect of sharing on tenants' waits."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from testbed.experiment.trace.simulate import Run, Sample
 SIZES = (1, 2, 4, 8, 16, 32)
 NAMES = {size: f"{size}{'+' * (size == SIZES[-1])}" for size in SIZES}
 LARGE = 16
-LATER = 600.0
-"""A job that waits this many seconds longer than on its tenant's share alone counts as delayed."""
+DELAY_SECONDS = 600.0
+"""A job is delayed if it waits this many seconds longer than on the share of its tenant alone."""
 
 
 @dataclass(frozen=True)
@@ -131,8 +131,8 @@ def line(name: str, figures: Figures) -> str:
     cells = [f"{figures.waits[size]:.1f}" if size in figures.waits else "-" for size in SIZES]
     cells += [f"{figures.longest:.0f}", f"{figures.by_nodes:.1f}", f"{figures.utilisation:.1%}"]
     cells += [f"{figures.fragmented:.1f}", f"{figures.reserved:.1f}"]
-    more = f" {figures.unplaced} never started" if figures.unplaced else ""
-    return f"| {name} | {' | '.join(cells)} |{more}"
+    remark = f" {figures.unplaced} never started" if figures.unplaced else ""
+    return f"| {name} | {' | '.join(cells)} |{remark}"
 
 
 def tenant_lines(
@@ -161,7 +161,7 @@ def tenant_lines(
         ]
         if not pairs:
             continue
-        later = sum(first - second > LATER / HOUR for first, second in pairs)
+        later = sum(first - second > DELAY_SECONDS / HOUR for first, second in pairs)
         first, second = (sum(values) / len(pairs) for values in zip(*pairs, strict=True))
         lines.append(
             f"| {tenant} | {servers} | {len(pairs)} | {first:.1f} | {second:.1f} | {first - second:+.1f} "

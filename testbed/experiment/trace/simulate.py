@@ -1,4 +1,4 @@
-"""Simulates the jobs of a trace with a policy."""
+"""Simulates the jobs of a trace with a policy, which decides which jobs start."""
 
 import heapq
 from collections.abc import Callable, Collection, Sequence
@@ -10,7 +10,7 @@ from testbed.experiment.trace.jobs import Job
 
 
 class Policy(Protocol):
-    """A policy, which decides which jobs start and on which nodes.
+    """Decides which jobs start, and on which nodes.
 
     Attributes:
         reserved: The free nodes that its last decision reserved for a waiting job.
@@ -63,7 +63,7 @@ class Run:
     decisions: int = 0
 
 
-def simulate(  # noqa: PLR0913, PLR0917 - all that a simulation is
+def simulate(  # noqa: PLR0913, PLR0917 - the inputs of a simulation
     jobs: Sequence[Job],
     policy: Policy,
     fleet: Fleet,

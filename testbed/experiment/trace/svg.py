@@ -1,4 +1,4 @@
-"""Draws a run as SVG, without a library: the fleet over time, and waits by size."""
+"""Draws a run as SVG: the fleet over time, and waits by size."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
@@ -12,19 +12,19 @@ LEFT, RIGHT = 90, 830
 COLOURS = {"busy": "#3b6ea8", "reserved": "#e0a030", "fragmented": "#c05040", "waiting": "#555555"}
 BARS = ("#3b6ea8", "#e0a030", "#5a9a68", "#9060a0")
 COLUMNS = 370
-"""The number of points over time, one for every two pixels. Each is the mean of many samples."""
+"""The number of points over time: a point for every two pixels, with the mean of many samples."""
 
 
 def picture(
     title: str, samples: Sequence[Sample], usable: int, waits: Mapping[str, Mapping[str, float]]
 ) -> str:
-    """Returns the picture as a document.
+    """Returns the picture as an SVG document.
 
     Args:
         title: The title of the picture.
         samples: The samples of the fleet.
         usable: The number of nodes that are not sick.
-        waits: By the name of each policy, the mean hours by size.
+        waits: The mean wait in hours, by policy and by size.
     """
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif">',
@@ -55,7 +55,7 @@ def _columns(samples: Sequence[Sample]) -> list[list[float]]:
 
 
 def _fleet(columns: list[list[float]], usable: int, end: float) -> Iterable[str]:
-    """Yields the picture of the nodes over time, with the nodes that waiting jobs need below it."""
+    """Yields the nodes over time, and below them the number of nodes that waiting jobs need."""
     top, bottom, below = 40, 190, 270
     width = (RIGHT - LEFT) / len(columns)
 
@@ -111,9 +111,9 @@ def _bars(waits: Mapping[str, Mapping[str, float]]) -> Iterable[str]:
         yield from _legend([(BARS[i % len(BARS)], name) for i, name in enumerate(waits)], top - 22)
 
 
-def _axis(most: float, top: float, bottom: float, name: str) -> Iterable[str]:
+def _axis(maximum: float, top: float, bottom: float, name: str) -> Iterable[str]:
     yield f'<path d="M{LEFT},{top} V{bottom} H{RIGHT}" fill="none" stroke="black"/>'
-    yield _text(LEFT - 6, top + 8, f"{most:.0f}", anchor="end")
+    yield _text(LEFT - 6, top + 8, f"{maximum:.0f}", anchor="end")
     yield _text(LEFT - 6, bottom, "0", anchor="end")
     yield _text(LEFT - 6, (top + bottom) / 2, name, anchor="end", size=9)
 
@@ -126,8 +126,8 @@ def _legend(entries: Sequence[tuple[str, str]], y: float) -> Iterable[str]:
         x += 40 + 6 * len(text)
 
 
-def _scaled(value: float, most: float, top: float, bottom: float) -> float:
-    return bottom - (bottom - top) * value / most
+def _scaled(value: float, maximum: float, top: float, bottom: float) -> float:
+    return bottom - (bottom - top) * value / maximum
 
 
 def _text(x: float, y: float, text: str, anchor: str = "start", size: int = 11) -> str:

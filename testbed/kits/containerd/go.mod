@@ -1,4 +1,4 @@
-// containerd, its shim and its command line, as tool dependencies of a module of their own.
+// The versions of containerd, its shim and its command line, which are the tools of this module.
 module ultraserver-webhook.io/node-tools/containerd
 
 go 1.26.6

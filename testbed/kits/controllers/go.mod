@@ -1,4 +1,5 @@
-// Kueue and the controllers of other kinds of job, as tool dependencies. Apart from Kubernetes: their versions are older.
+// The versions of Kueue and of the controllers of other kinds of job, which are the tools of this module. Kubernetes is in another
+// module, because these programs need older versions of its libraries.
 module ultraserver-webhook.io/controllers
 
 go 1.26

@@ -1,4 +1,4 @@
-// CoreDNS with few plugins, as a module of its own.
+// The versions for CoreDNS with few plugins (main.go).
 module ultraserver-webhook.io/node-tools/coredns
 
 go 1.26.0

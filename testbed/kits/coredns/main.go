@@ -1,4 +1,5 @@
-// CoreDNS with the three plugins that the nodes need; the complete one has some hundred, with half the cloud below.
+// CoreDNS with the three plugins that nodes in tests need. The complete CoreDNS has about a hundred plugins, with the clients of
+// several clouds.
 package main
 
 import (

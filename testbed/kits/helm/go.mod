@@ -1,4 +1,5 @@
-// Helm, as a tool dependency: what installs the chart. Kubernetes as in ../kubernetes, so that what is compiled is shared.
+// The version of Helm, which is the tool of this module. The Kubernetes libraries have the versions of ../kubernetes, so that Go compiles
+// them only once.
 module ultraserver-webhook.io/helm
 
 go 1.26.0

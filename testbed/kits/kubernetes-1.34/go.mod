@@ -1,4 +1,4 @@
-// An older Kubernetes, chosen by KUBERNETES=1.34: the control plane only, with the same etcd, and the MPI operator of that time.
+// An older control plane, which KUBERNETES=1.34 selects. etcd has the version of ../kubernetes, and mpi-operator a version of that time.
 module ultraserver-webhook.io/kubernetes-1.34
 
 go 1.26.0
@@ -201,7 +201,7 @@ require (
 	volcano.sh/apis v1.14.0 // indirect
 )
 
-// As beside it: see there.
+// The reason for these lines is in ../kubernetes/go.mod.
 replace (
 	k8s.io/api => k8s.io/api v0.34.4
 	k8s.io/apiextensions-apiserver => k8s.io/apiextensions-apiserver v0.34.4

@@ -1,4 +1,4 @@
-// An older Kubernetes, chosen by KUBERNETES=1.35: the control plane only, with the same etcd, and the MPI operator of that time.
+// An older control plane, which KUBERNETES=1.35 selects. etcd has the version of ../kubernetes, and mpi-operator a version of that time.
 module ultraserver-webhook.io/kubernetes-1.35
 
 go 1.26.0

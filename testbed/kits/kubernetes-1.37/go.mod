@@ -1,4 +1,4 @@
-// A newer Kubernetes, chosen by KUBERNETES=1.37: the control plane only, with its etcd.
+// A newer control plane, which KUBERNETES=1.37 selects, with its version of etcd.
 module ultraserver-webhook.io/kubernetes-1.37
 
 go 1.26.0

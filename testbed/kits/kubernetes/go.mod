@@ -1,4 +1,4 @@
-// Kubernetes' programs of the control plane and of a node, etcd and the MPI operator, as tool dependencies.
+// The versions of Kubernetes, etcd and mpi-operator. The programs of the control plane and of a node are the tools of this module.
 module ultraserver-webhook.io/kubernetes
 
 go 1.26.0
@@ -210,8 +210,8 @@ require (
 	volcano.sh/apis v1.14.0 // indirect
 )
 
-// Kubernetes names its own staging modules v0.0.0 and replaces them by folders;
-// replacements count in the main module only, so they are repeated here as releases.
+// Kubernetes requires version v0.0.0 of its libraries, and replaces them with folders. Go applies replacements only from the main module.
+// So this module replaces them with their releases.
 replace (
 	k8s.io/api => k8s.io/api v0.36.3
 	k8s.io/apiextensions-apiserver => k8s.io/apiextensions-apiserver v0.36.3

@@ -1,4 +1,4 @@
-// The newer Kueue, which comes with KUBERNETES=1.37: the one that HyperPod's task governance has.
+// A newer Kueue, which KUBERNETES=1.37 selects. It is the version of HyperPod's task governance.
 module ultraserver-webhook.io/kueue-0.19
 
 go 1.26.0

@@ -129,4 +129,4 @@ def test_an_attack_with_claims_does_not_stop_a_job_of_another_user(
     fleet.driver.wait(lambda jobs: jobs[key].whole)
     log = fleet.program.log.read_text(encoding="utf-8")
     assert not [word for word in ("mistake", "Traceback", "without all its nodes") if word in log], log
-    assert hostile.peak(fleet.program) < hostile.MEMORY
+    assert hostile.peak_memory(fleet.program) < hostile.MEMORY

@@ -119,7 +119,7 @@ def test_a_job_waits_for_an_ultraserver_that_a_claim_holds_and_why_names_the_hol
     key, _ = stage.create(mpijob(4, name="waits", claim=nodes.template_name(4), worker_spec=spec))
     inside, text = other_team.in_namespace(key[0]), f"held by {TEAMS[1]}/other"
     eventually(inside, ["why", key[1]], lambda obj: text in str(obj["findings"]))
-    assert not stage.standings()[key].nodes
+    assert not stage.job_placements()[key].nodes
     other_team.delete("pod", "other", at_once=True)
     stage.wait(all_whole)
 

@@ -50,7 +50,7 @@ def wait_for_message(stage: Stage, key: Key, words: str) -> None:
 
 def wait_until_whole(stage: Stage, *keys: Key) -> None:
     stage.wait(lambda jobs: all(jobs[key].placed for key in keys))
-    standings = stage.standings()
+    standings = stage.job_placements()
     assert all(standings[key].whole for key in keys), standings
 
 

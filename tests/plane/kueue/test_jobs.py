@@ -82,7 +82,7 @@ def test_a_job_without_a_queue_does_not_share_the_ultraserver_of_a_job_with_a_qu
     stage.queue = ""
     other, _ = stage.create(job_of_half_nodes("other"))
     stage.follow(other, lambda pods: "anti-affinity" in str([pod["status"] for pod in pods]))
-    assert not stage.standings()[other].nodes
+    assert not stage.job_placements()[other].nodes
     stage.finish(queued)
     wait_until_whole(stage, other)
 

@@ -33,7 +33,7 @@ class Scenario:
     def assert_withstands(self, attack: Attack) -> None:
         """Runs an attack. Asserts that a job is placed whole, and that the program deletes no other Pod."""
         victim = mpijob(name=f"victim-{next(_victim_numbers)}")
-        self.tenant.victim = f"{TEAMS[0]}.{victim['metadata']['name']}"
+        self.tenant.victim_job = f"{TEAMS[0]}.{victim['metadata']['name']}"
         worker = template(victim, "Worker")["spec"]["containers"][0]
         worker["ports"] = [{"containerPort": PORT, "hostPort": PORT}]
         with contextlib.closing(attack(self.tenant)) as running_attack:
@@ -44,12 +44,12 @@ class Scenario:
             assert before <= self.other_pods(attack), "the program deleted another Pod"
         log = self.program.log.read_text(encoding="utf-8")
         assert not [word for word in ("mistake", "Traceback", "without all its nodes") if word in log], log
-        assert hostile.peak(self.program) < hostile.MEMORY
+        assert hostile.peak_memory(self.program) < hostile.MEMORY
 
     def other_pods(self, attack: Attack) -> set[str]:
         """Returns the uids of the running job's Pods and of the Pods that the attacker does not delete."""
         result = self.stage.pods(self.running)
-        if attack is not attacks.jobs_again_and_again:
+        if attack is not attacks.jobs_without_end:
             result += self.tenant.kubectl.get_json("pods")["items"]
         texts = [pod["metadata"] for pod in result]
         return {
@@ -76,7 +76,7 @@ def module_scenario(package_stage: Stage) -> Iterator[Scenario]:
     for name, value in PRIORITIES.items():
         admin.run("create", "priorityclass", name, f"--value={value}")
     free = [name for name in fleet[:12] if name not in taken]
-    weak = hostile.intruder(admin)
+    weak = hostile.create_intruder(admin)
     inside = admin.in_namespace(hostile.NAMESPACE)
     inside.run("create", "role", "all", "--verb=*", "--resource=*.*")
     inside.run("create", "rolebinding", "all", "--role=all", "--user=editor")
@@ -119,7 +119,7 @@ def attack_name(attack: object) -> str:
 @pytest.mark.parametrize("attack", ATTACKS, ids=attack_name)
 def test_an_attack_does_not_keep_another_users_job_from_its_nodes(attack: Attack, scenario: Scenario) -> None:
     scenario.assert_withstands(attack)
-    assert set(scenario.tenant.answers) <= {200, 201}, "the API server accepts the attack"
+    assert set(scenario.tenant.statuses) <= {200, 201}, "the API server accepts the attack"
 
 
 @pytest.mark.usefixtures("guard")
@@ -128,7 +128,7 @@ def test_the_guard_refuses_forged_pods_and_no_other_attack_stops_jobs(
     attack: Attack, scenario: Scenario
 ) -> None:
     scenario.assert_withstands(attack)
-    assert set(scenario.tenant.answers) == {403} or attack not in REFUSED
+    assert set(scenario.tenant.statuses) == {403} or attack not in REFUSED
 
 
 @pytest.mark.usefixtures("guard")

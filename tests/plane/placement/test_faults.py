@@ -51,7 +51,7 @@ def gates_of(pod: Object) -> list[str]:
 
 def servers_of(stage: Stage, key: Key) -> set[str]:
     """Returns the UltraServers of a job."""
-    standing = stage.standings()[key]
+    standing = stage.job_placements()[key]
     return {stage.labels[name][nodes.SERVER_ID_4] for name in standing.nodes}
 
 
@@ -163,7 +163,7 @@ def test_the_command_open_admits_one_job(stage: Stage) -> None:
     assert result.returncode == 0, result.stderr
     assert len(result.stdout.splitlines()) == 5
     stage.wait(lambda jobs: jobs[first].placed)
-    assert not stage.standings()[second].nodes
+    assert not stage.job_placements()[second].nodes
 
 
 @pytest.fixture(params=["guard off", "guard enforced"])

@@ -52,7 +52,7 @@ def test_two_teams_get_their_guarantees_next_to_a_third(stage: Stage, port: int)
     stage.apply("beyond", 8, SECOND)
     again = stage.apply("again", 4, FIRST)
     assert stage.wait(lambda jobs: jobs[again].whole)[again].whole
-    standings = stage.standings()
+    standings = stage.job_placements()
     assert [name for (_, name), job in standings.items() if not job.nodes] == [
         *(name for (_, name), job in placed.items() if name.startswith("other") and not job.nodes),
         "beyond",

@@ -63,7 +63,7 @@ def test_a_block_moves_when_its_node_is_not_ready(stage: Stage) -> None:
     finally:
         ready["value"] = [{"type": "Ready", "status": "True"}]
         stage.api.patch(f"/api/v1/nodes/{node}/status", [ready])
-    assert {stage.labels[name][nodes.SERVER_ID_4] for name in stage.standings()[key].nodes}.isdisjoint(
+    assert {stage.labels[name][nodes.SERVER_ID_4] for name in stage.job_placements()[key].nodes}.isdisjoint(
         [broken]
     )
     assert uids(stage, key) & workers.keys() == workers.keys() - block, "the other block stays"

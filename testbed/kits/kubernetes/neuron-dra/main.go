@@ -1,5 +1,5 @@
-// A DRA driver for tests: publishes its node as one device of neuron.aws.com, as the Neuron DRA driver does for a node of
-// an UltraServer, and tells containers the node config of their claim through a CDI spec.
+// A DRA driver for tests. Like the Neuron DRA driver on a node of an UltraServer, it publishes its node as one device of
+// neuron.aws.com. By a CDI spec, containers get the node config of their claim as an environment variable.
 //
 // usage: neuron-dra NODE KUBECONFIG
 package main
@@ -28,7 +28,7 @@ import (
 const (
 	driver = "neuron.aws.com"
 	kind   = driver + "/claim"
-	// Where containerd looks unless told otherwise.
+	// The folder from which containerd reads CDI specs by default.
 	specs = "/var/run/cdi"
 )
 
@@ -39,9 +39,9 @@ type object = map[string]any
 
 type plugin struct{}
 
-// nodeConfig is what a claim asks this driver for; 1 where it asks for none.
+// nodeConfig returns the node config in the claim's configuration for this driver; 1 without such a configuration.
 func nodeConfig(claim *resource.ResourceClaim) (int, error) {
-	asked := struct {
+	parameters := struct {
 		Kind            string
 		UltraserverMode int
 	}{}
@@ -49,17 +49,17 @@ func nodeConfig(claim *resource.ResourceClaim) (int, error) {
 		if config.Opaque == nil || config.Opaque.Driver != driver {
 			continue
 		}
-		if err := json.Unmarshal(config.Opaque.Parameters.Raw, &asked); err != nil {
+		if err := json.Unmarshal(config.Opaque.Parameters.Raw, &parameters); err != nil {
 			return 0, err
 		}
-		if asked.Kind == "UltraServerConfig" {
-			return asked.UltraserverMode, nil
+		if parameters.Kind == "UltraServerConfig" {
+			return parameters.UltraserverMode, nil
 		}
 	}
 	return 1, nil
 }
 
-func spec(claim types.UID) string {
+func specPath(claim types.UID) string {
 	return filepath.Join(specs, fmt.Sprintf("%s-%s.json", driver, claim))
 }
 
@@ -77,9 +77,9 @@ func prepare(claim *resource.ResourceClaim) (result kubeletplugin.PrepareResult)
 		"cdiVersion": "0.6.0", "kind": kind, "devices": []object{{"name": id, "containerEdits": edits}},
 	})
 	if err == nil {
-		// Whole at once: containerd may be reading.
-		if err = os.WriteFile(spec(claim.UID)+".new", text, 0o600); err == nil {
-			err = os.Rename(spec(claim.UID)+".new", spec(claim.UID))
+		// The file is renamed, because containerd must not read an incomplete file.
+		if err = os.WriteFile(specPath(claim.UID)+".new", text, 0o600); err == nil {
+			err = os.Rename(specPath(claim.UID)+".new", specPath(claim.UID))
 		}
 	}
 	if err != nil {
@@ -108,9 +108,9 @@ func (plugin) PrepareResourceClaims(_ context.Context, claims []*resource.Resour
 func (plugin) UnprepareResourceClaims(_ context.Context, claims []kubeletplugin.NamespacedObject) (map[types.UID]error, error) {
 	results := map[types.UID]error{}
 	for _, claim := range claims {
-		err := os.Remove(spec(claim.UID))
+		err := os.Remove(specPath(claim.UID))
 		if errors.Is(err, fs.ErrNotExist) {
-			err = nil // asked a second time
+			err = nil // an earlier call has removed it
 		}
 		results[claim.UID] = err
 		log.Printf("unprepared %s/%s", claim.Namespace, claim.Name)
@@ -118,15 +118,15 @@ func (plugin) UnprepareResourceClaims(_ context.Context, claims []kubeletplugin.
 	return results, nil
 }
 
-func (plugin) HandleError(_ context.Context, err error, what string) {
-	log.Printf("%s: %v", what, err)
+func (plugin) HandleError(_ context.Context, err error, message string) {
+	log.Printf("%s: %v", message, err)
 	if !errors.Is(err, kubeletplugin.ErrRecoverable) {
 		os.Exit(1)
 	}
 }
 
-// published is the node as one device.
-func published(node string) resourceslice.DriverResources {
+// driverResources returns the node as one device.
+func driverResources(node string) resourceslice.DriverResources {
 	attributes := map[resource.QualifiedName]resource.DeviceAttribute{}
 	for name, value := range map[resource.QualifiedName]string{
 		"resourceType": "neuron_node", "instanceType": "trn2u.48xlarge", "neuronDriverVersion": "2.26.10.0",
@@ -159,7 +159,7 @@ func run(ctx context.Context, node, kubeconfig string) error {
 		return err
 	}
 	defer helper.Stop()
-	if err := helper.PublishResources(ctx, published(node)); err != nil {
+	if err := helper.PublishResources(ctx, driverResources(node)); err != nil {
 		return err
 	}
 	<-ctx.Done()

@@ -1,11 +1,10 @@
-// A device plugin for tests: registers aws.amazon.com/neuron with the kubelet of its node, as a real one does, and
-// mounts a made-up /sys/class into each container that gets devices.
+// A device plugin for tests. Like the Neuron device plugin, it registers aws.amazon.com/neuron with the kubelet of its node.
+// It mounts a folder of the test as /sys/class into each container that gets devices.
 //
 // usage: neuron FOLDER
 //
-// FOLDER/devices holds how many devices there are, and FOLDER/class is what containers get as /sys/class. Both are
-// written by the tests, at any time: a change of the number reaches the kubelet within a moment, a change of a
-// file is seen by the containers at once.
+// FOLDER/devices contains the number of devices, and FOLDER/class is mounted as /sys/class. Tests may change both at any
+// time. The kubelet gets a changed number within 200 ms, and containers see a changed file immediately.
 package main
 
 import (
@@ -41,7 +40,7 @@ func (p plugin) GetDevicePluginOptions(context.Context, *api.Empty) (*api.Device
 	return &api.DevicePluginOptions{}, nil
 }
 
-// count is how many devices there are at this moment.
+// count returns the present number of devices.
 func (p plugin) count() (int, error) {
 	text, err := os.ReadFile(filepath.Join(p.folder, "devices"))
 	if err != nil {
@@ -69,16 +68,16 @@ func (p plugin) ListAndWatch(_ *api.Empty, stream grpc.ServerStreamingServer[api
 		if err := stream.Send(&api.ListAndWatchResponse{Devices: devices}); err != nil {
 			return err
 		}
-		log.Printf("told the kubelet of %d devices", count)
+		log.Printf("sent %d devices to the kubelet", count)
 		last = count
 	}
 }
 
-func (p plugin) Allocate(_ context.Context, asked *api.AllocateRequest) (*api.AllocateResponse, error) {
+func (p plugin) Allocate(_ context.Context, request *api.AllocateRequest) (*api.AllocateResponse, error) {
 	answer := &api.AllocateResponse{}
-	// The whole class: inside /sys, which is the kernel's, no program can make a folder to mount on.
+	// The complete /sys/class is replaced, because no program can create a mount point in the kernel's /sys.
 	class := &api.Mount{ContainerPath: "/sys/class", HostPath: filepath.Join(p.folder, "class"), ReadOnly: true}
-	for _, container := range asked.ContainerRequests {
+	for _, container := range request.ContainerRequests {
 		log.Printf("allocated %v", container.DevicesIds)
 		answer.ContainerResponses = append(answer.ContainerResponses,
 			&api.ContainerAllocateResponse{Mounts: []*api.Mount{class}})
@@ -99,7 +98,7 @@ func register() error {
 	return err
 }
 
-// serve registers once and stays until the kubelet starts again and removes the socket.
+// serve registers the plugin, and returns when the kubelet removes the socket because it starts again.
 func (p plugin) serve() error {
 	socket := filepath.Join(api.DevicePluginPath, endpoint)
 	if err := os.Remove(socket); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -131,7 +130,7 @@ func (p plugin) serve() error {
 
 func main() {
 	for p := (plugin{folder: os.Args[1]}); ; time.Sleep(moment) {
-		// The kubelet may not be up yet, or be starting again.
+		// The kubelet may not run yet, or may start again.
 		log.Print(p.serve())
 	}
 }

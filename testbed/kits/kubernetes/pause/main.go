@@ -1,4 +1,4 @@
-// The process that holds a Pod's namespaces open: it waits, reaps what is left to it, and ends when told to.
+// The process that keeps a Pod's namespaces open. It waits, reaps orphaned processes, and ends by SIGINT or SIGTERM.
 package main
 
 import (
