@@ -52,7 +52,7 @@ PYTEST = $(BIN)/pytest --numprocesses 2 --dist load -o faulthandler_timeout=600 
 TIER = REQUIRE_CLUSTER=1 REQUIRE_NODES=1 REQUIRE_SSHD=1 $(PYTEST)
 
 .PHONY: test
-test: .venv/.dev ## Run the quick tests, which need no built program and no root (ARGS: arguments for pytest)
+test: .venv/.dev ## Run the quick tests, which need no root and no program that is built from source (ARGS: arguments for pytest)
 	@$(PYTEST) -m quick $(ARGS)
 
 .PHONY: test-plane

@@ -265,20 +265,23 @@ def _why_out_of_use(node: Node, demand: Demand) -> str | None:
 def _block_cause(
     job: Job, members: Sequence[Member], nodes_by_number: Mapping[int, str], cluster: Cluster
 ) -> str | None:
-    """Returns why a block cannot run on its unit: a node is dead, out of use or gone; otherwise None."""
+    """Returns why a block cannot run on its unit; None if it can, or if the cause is not a node.
+
+    The node of a worker is gone or not Ready, or too few nodes of the unit are usable for missing workers.
+    """
     for member in members:
         if member.pod.node and (why := cluster.topology.why_dead(member.pod.node)):
             return why
     place, topology = job.place, cluster.topology
-    first_member = max(members, key=lambda member: not member.pod.deleting)
-    numbers = range(first_member.pod.block * place.size, (first_member.pod.block + 1) * place.size)
+    sample = next((member for member in members if not member.pod.deleting), members[0])
+    numbers = range(sample.pod.block * place.size, (sample.pod.block + 1) * place.size)
     missing_count = sum(
         number not in nodes_by_number and number not in job.ended_numbers for number in numbers
     )
-    unit_id = first_member.unit
+    unit_id = sample.unit
     unit = topology.unit(place.unit, unit_id)
     free_nodes = [node for node in unit.nodes if node.name not in nodes_by_number.values()] if unit else []
-    causes = [cause for node in free_nodes if (cause := _why_out_of_use(node, first_member.demand))]
+    causes = [cause for node in free_nodes if (cause := _why_out_of_use(node, sample.demand))]
     if missing_count <= len(free_nodes) - len(causes):
         return None
     if causes:

@@ -1,7 +1,7 @@
 """Users who attack during the experiment, with the role edit in a namespace.
 
-Their jobs request nodes but can never start, because a volume does not exist. So if a job of the experiment
-does not get a node, the attack is the reason.
+Their MPIJobs with devices can never start, because their volume claim does not exist. So these jobs never use
+a node, and must not delay the jobs of the experiment.
 """
 
 import contextlib
@@ -55,7 +55,7 @@ def idle_job(_: Stage) -> list[Object]:
 
 
 def core_pods(stage: Stage) -> list[Object]:
-    """Returns Pods with one core and a job of one node. Their anti-affinity selects all Pods."""
+    """Returns Pods that request one core each, and a job of one node, all with anti-affinity to all Pods."""
     selectors = [{"nodeSelector": {HOSTNAME: name}} for name in sorted(stage.usable)[::8]]
     pods = [
         pod(f"core-{number}", **selector, **anti_affinity(ALL_PODS))

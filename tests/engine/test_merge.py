@@ -247,7 +247,9 @@ def test_no_element_is_removed_from_a_list_that_is_one_value(key: str) -> None:
     template = build_object(key, ["a", "b"])
     assert take_back(template, {f"/spec/{key}": [digest("b")]}, Budget(template)) is template
     assert take_back(template, {f"/spec/{key}": digest(["a", "b"])}, Budget(template)) == {}
-    assert digest(["\ud800a"]) != digest(["\ud800b"]), "orjson refuses half a surrogate pair"
+    assert digest(["\ud800a"]) != digest(["\ud800b"]), (
+        "orjson cannot encode half a surrogate pair, so `digest` must encode it in another way"
+    )
 
 
 @pytest.mark.parametrize("key", ["tolerations", "env"])
@@ -286,8 +288,8 @@ def test_a_placeholder_for_a_list_adds_elements_with_new_keys_to_the_list_around
     assert result == {"volumeMounts": [rule_mount], "envFrom": sources}
 
 
-def test_two_placeholders_with_the_same_path_are_one_mount() -> None:
-    """Kubernetes refuses a Pod with two mounts at one path, such as the paths of SSH keys and host file."""
+def test_of_two_mounts_with_the_same_path_the_first_is_kept() -> None:
+    """Kubernetes refuses a Pod with two mounts at one path. SSH keys may be at the host file's path."""
     mounts = [{"mountPath": "/etc/mpi"}, {"mountPath": "$(x.at)"}, "$(x.sshMounts)"]
     fill = make_filler({"volumeMounts": mounts})
     assert fill

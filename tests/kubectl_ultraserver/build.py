@@ -132,12 +132,12 @@ def stored_job(job: str = "train", count: int = 4, *, mutated: bool = True, **sp
     return obj
 
 
-def fleet(nodes: Iterable[Node] = NODES.values(), pods: Iterable[Object] = (), **known: Any) -> Fleet:
+def fleet(nodes: Iterable[Node] = NODES.values(), pods: Iterable[Object] = (), **attributes: Any) -> Fleet:
     """Returns a fleet of these nodes and pods at noon."""
     pods = list(pods)
     read = [result for raw in pods if (result := read_pod(raw))]
     owners = {raw["metadata"]["uid"]: owner for raw in pods if (owner := job_of(raw))}
-    return Fleet(Topology(nodes), tuple(read), owners, **{"now": NOW, **known})
+    return Fleet(Topology(nodes), tuple(read), owners, **{"now": NOW, **attributes})
 
 
 def job_case(
@@ -146,23 +146,23 @@ def job_case(
     others: Iterable[Object] = (),
     job: Object | None = None,
     reference: JobReference = JobReference("", "train"),  # noqa: B008 - frozen
-    **known: Any,
+    **attributes: Any,
 ) -> Case:
     """Returns the case of a job with its pods, in a cluster with other pods."""
     pods = list(pods)
-    cluster = fleet(nodes, [*pods, *others], **known)
+    cluster = fleet(nodes, [*pods, *others], **attributes)
     ended_workers = tuple(ended for raw in pods if (ended := read_ended(raw)))
     return Case(reference, NAMESPACE, job or {}, tuple(pods), cluster, ended_workers=ended_workers)
 
 
-def with_installation(known_case: Case, **known: Any) -> Case:
+def with_installation(known_case: Case, **attributes: Any) -> Case:
     """Returns a case with a webhook configuration, a rule table and a current Lease of the program."""
     lease = {"spec": {"renewTime": "2026-11-21T11:59:55.000000Z", "holderIdentity": "placement-1"}}
     registration = {
         "metadata": {"name": "ultraserver-webhook", "creationTimestamp": "2026-11-21T09:00:00Z"},
         "webhooks": [{"failurePolicy": "Ignore"}],
     }
-    fields = {"lease": lease, "registration": registration, "rules": rules(), **known}
+    fields = {"lease": lease, "registration": registration, "rules": rules(), **attributes}
     if "answer" not in fields and known_case.job and not known_case.is_changed and fields["rules"]:
         fields["answer"] = preview_answer(known_case.job, fields["rules"])
     return replace(known_case, **fields)

@@ -55,9 +55,9 @@ def running_job(
 
 
 def queue_of(
-    *jobs: Iterable[Object], lease: Object | None = CURRENT_LEASE, nodes: Any = NODES, **known: Any
+    *jobs: Iterable[Object], lease: Object | None = CURRENT_LEASE, nodes: Any = NODES, **attributes: Any
 ) -> Queue:
-    return queue(fleet(nodes.values(), [pod for job in jobs for pod in job], **known), (), lease)
+    return queue(fleet(nodes.values(), [pod for job in jobs for pod in job], **attributes), (), lease)
 
 
 def rows(result: Queue) -> list[tuple[int | None, str, str]]:

@@ -222,7 +222,7 @@ class Group:
             return "unknown" if devices == "none" else "shared"
         return devices
 
-    def find_unsupported_request(self, resources: Sequence[str]) -> Mapping[str, str]:
+    def describe_unsupported_request(self, resources: Sequence[str]) -> Mapping[str, str]:
         """Returns values of placeholders about the first request that no permitted instance type accepts.
 
         Empty if there is no such request, if the template chooses no instance type, or if the table has no

@@ -160,7 +160,10 @@ def match_rule(rule: Rule, job: Job) -> MatchingRule | str:
         return groups
     known_values = known_values or job.values()
     if match.unsupported_count:
-        known_values = {**known_values, **groups[0].find_unsupported_request(match.unsupported_count.value)}
+        known_values = {
+            **known_values,
+            **groups[0].describe_unsupported_request(match.unsupported_count.value),
+        }
     if match.fault:
         known_values = {**known_values, **_fault_values(job.faults[match.fault][0])}
     if placeholders := rule.required_placeholders.difference(known_values):

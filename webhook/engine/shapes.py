@@ -16,7 +16,7 @@ from webhook.rows.shapes import NODE_CONFIG_VARIABLE
 from webhook.rows.workloads import WORKER
 
 DISTANCE: Final = 100
-"""A number of workers that a message proposes differs by less than this from the job's number."""
+"""Messages propose only numbers of workers that differ by less than this from the job's number."""
 
 
 def choose_shape(job: Job) -> JobShape:
@@ -32,8 +32,8 @@ def choose_shape(job: Job) -> JobShape:
     named_config = _find_named_config(job)
     if named_config is None:
         for shape in family.shapes:
-            if size := shape.find_config(nodes):
-                return family.shape_of_job(shape, size)
+            if node_config := shape.find_config(nodes):
+                return family.shape_of_job(shape, node_config)
         raise JobError(_explain_no_shape(family, nodes))
     field, value = named_config
     configs = sorted({str(shape.node_config) for shape in family.shapes if shape.node_config}, reverse=True)
@@ -56,7 +56,10 @@ def choose_shape(job: Job) -> JobShape:
 
 
 def _explain_no_shape(family: Family, nodes: int) -> str:
-    """Returns the message that no shape fits a number of workers, with numbers that fit or all shapes."""
+    """Returns the message that no shape fits a number of workers.
+
+    The message has the nearest numbers that fit. If none is near (`DISTANCE`), it has all shapes.
+    """
     configs = [str(shape.node_config) for shape in family.shapes if nodes in shape.workers]
     subject = "1 worker" if nodes == 1 else f"{nodes} workers"
     reason = f"no shape of the rule table fits {subject}"

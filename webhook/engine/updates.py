@@ -137,21 +137,24 @@ def _changes_copies(table: Table, workload: Workload, stored: Json, new: Json) -
         ("/spec/initContainers", "/spec/containers")
     ):
         return False
-    signs, resources = workload.main_container, table.resources
-    old_main, new_main = (main_container(template, signs, resources) for template in (stored, new))
+    old_main, new_main = (
+        main_container(template, workload.main_container, table.resources) for template in (stored, new)
+    )
     return any(not same(old_main.get(key) or None, new_main.get(key) or None) for key in COPIED_FIELDS)
 
 
 def _resize(table: Table, request: Request, templates: list[_StoredGroup], kept_role: str | None) -> Outcome:
     """Returns the outcome for the job as if it were created in its new size and without the old additions.
 
-    Warns if the launcher's Job was created from another template than the new one.
+    Warns if the launcher's Job was created from another template than the new one. ``kept_role`` is the role
+    whose Job is kept while the job is suspended: the launcher, or None.
     """
     new = request.object
     bare_object, budget = new, Budget(new)
     for _, path, template in templates:
         old_record = record.read(template)
-        # If the API server calls the webhook again, there is a new record, which `evaluate` removes.
+        # `evaluate` removes the additions of the new object's own record. Its record differs from the stored
+        # record if the API server calls the webhook twice for one update.
         if old_record and old_record != record.read(get(new, path)):
             bare_object = put(bare_object, path, take_back(get(new, path), old_record.additions, budget))
     outcome = evaluate(table, replace(request, object=bare_object))

@@ -66,7 +66,8 @@ class ObjectPath:
 
         Args:
             obj: The object.
-            branch: A concrete path through the same list. Only the list element on this path is read.
+            branch: A concrete path through the list of the first ``[*]``. If given, only the list element on
+                the branch is read, instead of all elements.
         """
         if self._fixed_path is not None:
             return get(obj, self._fixed_path)

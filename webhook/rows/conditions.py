@@ -67,7 +67,7 @@ class Group(Protocol):
     @property
     def selection(self) -> Selection: ...
 
-    def find_unsupported_request(self, resources: Sequence[str]) -> Mapping[str, str]: ...
+    def describe_unsupported_request(self, resources: Sequence[str]) -> Mapping[str, str]: ...
 
 
 class Job(Protocol):
@@ -77,7 +77,7 @@ class Job(Protocol):
     object: Json
     name: str
     namespace: str
-    is_numbered: bool
+    is_numbered: bool  # whether each worker has its own number
     nodes: int
     family: Family
     shape: JobShape | None
@@ -85,7 +85,7 @@ class Job(Protocol):
     devices: Devices
 
     @property
-    def field(self) -> Callable[[str], str]: ...
+    def field(self) -> Callable[[str], str]: ...  # returns the text of a field of the workload, by its name
 
 
 class Scope(NamedTuple):
@@ -109,7 +109,7 @@ class Condition(Generic[T]):
     written: ClassVar[Any] = None
     value: T
 
-    def __init_subclass__(cls, written: Any = None) -> None:  # noqa: ANN401 - a type of the table
+    def __init_subclass__(cls, written: Any = None) -> None:  # noqa: ANN401 - any annotation that pydantic reads
         cls.written = written or cls.written
 
     def short_form(self, key: str) -> Iterable[str]:
@@ -346,7 +346,7 @@ class UnsupportedCount(TemplateCondition[tuple[str, ...]], written=Texts):
     """The pod requests one of these resources in a number that deviceCounts does not permit."""
 
     def failure(self, group: Group, owner: str) -> str | None:
-        if group.find_unsupported_request(self.value):
+        if group.describe_unsupported_request(self.value):
             return None
         return f"the {owner} requests no number of devices that deviceCounts excludes"
 
