@@ -35,6 +35,8 @@ workloads:
     fields: {size: {path: /spec/size, default: 1Gi}}
 """
 
+ON_FAILURE = RULE + "    add: {metadata: {annotations: {ultraserver-webhook.io/on-node-failure: restart}}}\n"
+
 FAMILY_TO_SHAPES = """\
 families:
   - name: others
@@ -472,6 +474,8 @@ DENYING_SHAPE = '      - {name: none, workers: multiple of 1, deny: "$(job.nodes
             "rules: [{name: x, reason: r, match: {role: worker}, placer: whole-job}]\n",
             [("placer", messages.NOT_ALL_NUMBERED)],
         ),
+        (ON_FAILURE, [("add", messages.MAY_FAIL)]),
+        (ON_FAILURE + "    unless: fails-with-deleted-pods\n", []),
         (
             RULE.replace("worker}", "worker, workers: 3}")
             + '    deny: "$(job.workers) workers: use 2 or 4"\n',

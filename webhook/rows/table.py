@@ -178,8 +178,8 @@ LAST_STAGE = 2
 class Rule(Row):
     """Conditions, with the effect on jobs that meet them: what is added, a message, or the placer.
 
-    A rule without an effect (``add``, ``warn``, ``deny``, ``unplaced``, ``placer``) must be in another rule's
-    ``unless``.
+    A rule without an effect (``add``, ``warn``, ``deny``, ``unplaced``, ``placer``) must be in ``needs`` or
+    ``unless`` of another rule.
 
     Attributes:
         name: The rule's name, which no other rule has.

@@ -11,7 +11,7 @@ from common.quantities import thousandths
 from contract import keys
 from contract.place import Placer
 from webhook.objects.templates import is_glob
-from webhook.objects.tree import Path
+from webhook.objects.tree import Path, get_map
 from webhook.rows.families import Family, Unit
 from webhook.rows.placeholders import OF_ANNOTATIONS, OF_JOB, placeholders_in
 from webhook.rows.shapes import Shape
@@ -69,6 +69,9 @@ def notes_on(table: Table) -> PathMessages:
 
 
 def _rule_notes(rule: Rule, path: Path) -> PathMessages:
+    on_failure = get_map(rule.add, ("metadata", "annotations")).get(keys.ON_NODE_FAILURE)
+    if on_failure in {"move", "restart"} and not (rule.unless or rule.match.fields):
+        yield (*path, "add"), messages.MAY_FAIL
     if rule.placer is Placer.WHOLE_JOB and not (rule.match.numbered and rule.match.numbered.value):
         yield (*path, "placer"), messages.NOT_ALL_NUMBERED
     if rule.match.workers and "job.nodes" not in rule.placeholders:

@@ -83,14 +83,14 @@ class RowIndex:
         table: The table with the rules.
         rules: Each rule by its name.
         positions: The position of each rule by its name.
-        names_in_unless: The names of rules that are in `unless` of another rule.
+        referenced_names: The names of rules that are in `needs` or `unless` of another rule.
     """
 
     def __init__(self, table: Table) -> None:
         self.table = table
         self.rules = {rule.name: rule for rule in table.rules}
         self.positions = {row.name: index for index, row in enumerate(table.rules)}
-        self.names_in_unless = frozenset(name for row in table.rules for name in row.unless)
+        self.referenced_names = frozenset(name for row in table.rules for name in row.needs + row.unless)
 
     def workloads_of(self, rule: Rule) -> list[Workload]:
         """Returns the workloads that a rule matches."""
@@ -104,7 +104,7 @@ class RowIndex:
 
 def _check_effects(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
     effects = (rule.add, rule.warn, rule.deny, rule.unplaced, rule.placer)
-    if not any(effects) and rule.name not in rows.names_in_unless:
+    if not any(effects) and rule.name not in rows.referenced_names:
         yield path, messages.does_nothing("`add`, `warn`, `deny`, `unplaced` or `placer`")
     if rule.placer and rule.match.placer:
         yield (*path, "match", "placer"), messages.NO_PLACER_YET

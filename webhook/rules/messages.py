@@ -140,6 +140,7 @@ _NO_NUMBERS: Final = "whole-job admission cannot admit Pods without numbers, so 
 NOT_ALL_NUMBERED: Final = f"{_NO_NUMBERS}: add `numbered: true` to `match`"
 _COUNTS: Final = "`workers` counts a launcher that runs ranks, and $(job.workers) does not"
 COUNTS_LAUNCHER: Final = f"{_COUNTS}: use $(job.nodes)"
+MAY_FAIL: Final = "some controllers fail a job when its Pods are deleted: add `unless: fails-with-deleted-pods`"
 NO_PLACER_YET: Final = "has no value yet when a rule with `placer` is evaluated: remove it"
 _FIRST: Final = "the first rule with `placer` that matches decides: remove `unless`"
 UNLESS_OF_PLACER: Final = f"has no effect in a rule with `placer`: {_FIRST}"
