@@ -92,7 +92,7 @@ CONSTANTS = {
     "COUNTS_LAUNCHER": (
         "`workers` counts a launcher that runs ranks, and $(job.workers) does not: use $(job.nodes)"
     ),
-    "MAY_FAIL": "some controllers fail a job when its Pods are deleted: add `unless: fails-with-deleted-pods`",
+    "MAY_FAIL": "controllers may fail a job if its Pods are deleted: add `unless: fails-with-deleted-pods`",
     "NO_PLACER_YET": "has no value yet when a rule with `placer` is evaluated: remove it",
     "UNLESS_OF_PLACER": (
         "has no effect in a rule with `placer`: the first rule with `placer` that matches decides: "
