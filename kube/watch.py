@@ -69,7 +69,7 @@ class Mirror(Generic[T]):
         wait: Callable[[threading.Event, float], bool] = threading.Event.wait,
     ) -> None:
         self._api, self._path, self._project, self._changed = api, path, project, changed
-        self._unserved, self._clock, self._wait, self._waits = unserved, clock, wait, waits()
+        self._effect_if_unserved, self._clock, self._wait, self._waits = unserved, clock, wait, waits()
         self._items: dict[Key, T] = {}
         self._version = self._stale_reason = ""
         self._last_progress_time = 0.0
@@ -138,7 +138,7 @@ class Mirror(Generic[T]):
                         _log.warning("cannot watch %s: %s", self._path, error)
                         self._note_progress(version, start)
                     self._set_stale_reason(str(error))
-                if self._unserved:
+                if self._effect_if_unserved:
                     self._version = ""  # the API server may no longer serve the collection
                 self._wait(self._stopped, next(self._waits))
                 continue
@@ -165,9 +165,11 @@ class Mirror(Generic[T]):
 
     def _is_served(self) -> bool:
         """Returns whether the API server serves the collection; if it does not, logs this once."""
-        is_served = not self._unserved or self._api.get(with_query(self._path, limit="1")) is not None
+        is_served = (
+            not self._effect_if_unserved or self._api.get(with_query(self._path, limit="1")) is not None
+        )
         if self._was_served and not is_served:
-            _log.warning("%s is not served: %s", self._path, self._unserved)
+            _log.warning("%s is not served: %s", self._path, self._effect_if_unserved)
         self._was_served = is_served
         return is_served
 

@@ -31,7 +31,7 @@ from webhook.work import BusyError, FailedError, Work
 REVIEW_MEMORY = 64 * 1024 * 1024
 """Maximum number of bytes for a review. The decoder reserves 46 MiB for the longest review."""
 PREVIEW_MEMORY = 96 * 1024 * 1024
-"""Maximum number of bytes for a preview; `limits.PREVIEW_VALUES` objects without fields take 80 MiB."""
+"""Maximum number of bytes for a preview. As many empty objects as `limits.PREVIEW_VALUES` take 80 MiB."""
 POLL_SECONDS = 1.0
 """Time between checks of the files of the table and the certificate."""
 RETRY_SECONDS = 5.0
@@ -98,16 +98,19 @@ def admission_apps(state: CurrentState, log_config: dict[str, Any], *, has_metri
 
 
 def preview_apps(
-    source: TableSource, log_config: dict[str, Any], allowed_hosts: Sequence[str] = (), fit: str | None = None
+    source: TableSource,
+    log_config: dict[str, Any],
+    allowed_hosts: Sequence[str] = (),
+    fit_url: str | None = None,
 ) -> list[WsgiApp]:
     """Returns the preview application; starts `LongWork` and `keep_fresh` in the worker process.
 
-    ``fit`` is the URL of the placement program. A thread asks the program, because the HTTP client blocks.
+    ``fit_url`` is the address of the placement program. A thread asks it, because the HTTP client blocks.
     """
     source.work = work = LongWork(source, log_config, memory=PREVIEW_MEMORY, seconds=8.0)
     gevent.spawn(keep_fresh, partial(source.refresh, partial(load_changed, work)))
     threads = gevent.get_hub().threadpool
-    ask = (lambda question: threads.apply(ask_placement, (fit, question))) if fit else None
+    ask = (lambda question: threads.apply(ask_placement, (fit_url, question))) if fit_url else None
     return [create_app(preview_blueprint(source, allowed_hosts, ask), render_error=error_page)]
 
 

@@ -15,7 +15,7 @@ VARIABLE: Final = "ULTRASERVER_SCRIPT"
 
 
 def add_script(pod: Json, templates: dict[Path, Json], text: str) -> dict[Path, Json]:
-    """Returns the templates of a Pod, with the text if the Pod runs the script and does not have the text.
+    """Returns the templates of a Pod. Adds the text if the Pod runs the script and does not have its text.
 
     Raises:
         WrongTypeError: The annotations of the Pod are not a map.

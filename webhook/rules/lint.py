@@ -39,7 +39,7 @@ MOST_SIZES = 5
 
 
 def problems_of(table: Table) -> PathMessages:
-    """Yields the problems of a table in which the placeholders of values are not replaced yet.
+    """Yields the problems of a table that still has the placeholders of its `values`.
 
     If workloads have problems, shapes and rules are not checked.
     """
