@@ -27,7 +27,7 @@ OPENED: Final = PREFIX + "opened"
 """Annotation on a Pod of an admitted job: when the Pod was pinned, and the units for the other blocks."""
 
 TIME_LIMIT: Final = PREFIX + "time-limit"
-"""Annotation on a job and its workers: the job's maximum run time, such as ``30m``, ``4h`` or ``2d``."""
+"""Annotation on a job and its workers: the author's estimate of the run time: ``30m``, ``4h``, ``2d``."""
 
 ON_NODE_FAILURE: Final = PREFIX + "on-node-failure"
 """Annotation on a job and its Pods: ``wait``, ``move`` or ``restart`` when a node has failed."""

@@ -21,7 +21,7 @@ MOST_DEVICE_REQUESTS: Final = 8
 class Allocation(NamedTuple):
     """Devices of a node that are allocated to a claim."""
 
-    claim: JobKey  # the namespace, and ``claim/NAME`` in place of a job label
+    claim: JobKey  # the namespace, and ``/claim/NAME`` in place of a job label
     node: str
     # By resource, in thousandths. For a claim that the scheduler created for extended resources, the amounts
     # that its pods request in their specs are subtracted.
@@ -118,7 +118,7 @@ def allocations(inventory: Inventory, nodes: Mapping[str, Node], pods: Iterable[
             requested.update(pod.demand.requests)
         for node, amounts in by_node.items():
             yield Allocation(
-                (namespace, f"claim/{name}"), node, amounts - requested, claim.has_neuron and not users
+                (namespace, f"/claim/{name}"), node, amounts - requested, claim.has_neuron and not users
             )
 
 

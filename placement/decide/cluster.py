@@ -335,6 +335,6 @@ def _held_cause(job: JobKey) -> Cause:
 def display_name(job: JobKey) -> str:
     """Returns the name of a job, pod or claim for people, such as ``namespace/name``."""
     namespace, label = job
-    if label.startswith("claim/"):
-        return f"claim {namespace}/{label.removeprefix('claim/')}"
-    return f"{namespace}/{label.removeprefix('pod/').removeprefix(f'{namespace}.')}"
+    if label.startswith("/claim/"):
+        return f"claim {namespace}/{label.removeprefix('/claim/')}"
+    return f"{namespace}/{label.removeprefix('/pod/').removeprefix(f'{namespace}.')}"

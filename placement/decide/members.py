@@ -107,7 +107,7 @@ class Examiner:
     def _examine(self, pod: Pod) -> Member:
         member = self.with_claims(pod)
         if pod.place and (why := _distrust_reason(member, self._topology, self._units)):
-            key = pod.namespace, f"pod/{pod.name}"
+            key = pod.namespace, f"/pod/{pod.name}"
             return replace(member, key=key, place=None, pin=None, problem=why, unit=None)
         return member
 

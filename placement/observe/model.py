@@ -132,7 +132,7 @@ UNITS: Final = UnitSettings(
 MOST_GUARANTEED: Final = 100_000
 # The modes of a family that is switched off. YAML reads `off` without quotes as false.
 OFF_MODES: Final = ("off", False)
-# The namespace and the job label of a job. A pod without the label is a job of its own, named ``pod/NAME``.
+# The namespace and the job label of a job. A pod without the label is a job of its own, named ``/pod/NAME``.
 JobKey = tuple[str, str]
 # For each node that has holders: the jobs, each with the number of nodes that it needs for itself.
 Holders = Mapping[str, Mapping[JobKey, int]]
@@ -201,8 +201,8 @@ def _kinds(family: Mapping[str, Any]) -> Iterator[tuple[str, UnitKind]]:
 
 
 def is_jobless(job: JobKey) -> bool:
-    """Returns whether a key belongs to a pod without a job label, or to a claim. Job labels have no slash."""
-    return job[1].startswith(("pod/", "claim/"))
+    """Returns whether a key belongs to a pod without a job label, or to a claim. Job ids begin with no slash."""
+    return job[1].startswith("/")
 
 
 class Taint(NamedTuple):
@@ -381,7 +381,7 @@ class Pod:
         object.__setattr__(self, "gated", keys.GATE in self.gates)
         pin = self.demand.selector.get(self.place.unit) if self.admitted_at and self.place else None
         object.__setattr__(self, "pin", pin)
-        object.__setattr__(self, "key", (self.namespace, self.job or f"pod/{self.name}"))
+        object.__setattr__(self, "key", (self.namespace, self.job or f"/pod/{self.name}"))
 
     @property
     def block(self) -> int:

@@ -125,7 +125,7 @@ class Tenant:
 
     def memory(self) -> Memory:
         """Returns a memory that an earlier decision may have left."""
-        keys = (("team", "team.a"), ("evil", "evil.b"), ("evil", "pod/b-0"))
+        keys = (("team", "team.a"), ("evil", "evil.b"), ("evil", "/pod/b-0"))
         ats = (NOW, NOW - MINUTE, NOW - HOUR, NOW - 2 * HOUR)
         failures = {
             key: Failure(self.one(1, 2, 50), self.one(*ats), self.one("", "no")) for key in self.some(keys)

@@ -166,9 +166,8 @@ def test_a_job_whose_workers_need_less_than_a_node_is_changed_only_if_it_is_opte
     small = mpijob(amount=8)
     result = outcome(TABLE, small)
     assert result.operations == ()
-    assert (
-        result.reason == f"its workers ask for less than the 16 {NEURON} that a node has; {INJECT} opts it in"
-    )
+    less = f"less than the 16 {NEURON} that a node has"
+    assert result.reason == f"its workers ask for {less}: request 16, or opt the job in with {INJECT}"
     selector = {"nodeSelector": {"node.kubernetes.io/instance-type": "trn2u.48xlarge"}}
     assert outcome(TABLE, mpijob(amount=8, worker_spec=selector)).operations == ()
     assert outcome(TABLE, mpijob(amount=8, annotations={INJECT: "true"})).operations

@@ -44,6 +44,9 @@ def state_and_reason(result: Outcome, name: str = "x") -> tuple[RuleState, str]:
     return row.state, row.why
 
 
+REQUEST_16 = "request 16, or opt the job in with ultraserver-webhook.io/inject"
+
+
 @pytest.mark.parametrize(
     ("table", "obj", "reason"),
     [
@@ -54,7 +57,7 @@ def state_and_reason(result: Outcome, name: str = "x") -> tuple[RuleState, str]:
         (
             "",
             put(mpijob(), RESOURCES, {"requests": {keys.NEURON: "1"}}),
-            f"its workers ask for less than the 16 {keys.NEURON} that a node has; {keys.INJECT} opts it in",
+            f"its workers ask for less than the 16 {keys.NEURON} that a node has: {REQUEST_16}",
         ),
         ("", mpijob(annotations={keys.INJECT: "true"}, resource=None), f"opted in by {keys.INJECT}"),
         ("", mpijob(), "its workers ask for aws.amazon.com/neuron"),

@@ -61,7 +61,8 @@ def _decide_by_content(job: Job, groups: Sequence[Group]) -> tuple[bool, str]:
             comparison = (
                 f"{'less' if asks_for_less else 'more'} than the {minimum} {resource} that a node has"
             )
-            return False, f"its workers ask for {comparison}{hint}"
+            way_out = f"request {minimum}, or opt the job in with {keys.INJECT}"
+            return False, f"its workers ask for {comparison}: {way_out}"
     if selects_type:
         return True, f"its workers select an instance type of family {job.family.name}"
     if claim_reason := next(filter(None, [group.partial_claim_reason for group in groups]), None):
