@@ -89,7 +89,7 @@ class Mirror(Generic[T]):
 
     @property
     def stale_reason(self) -> str:
-        """Why the copy may be stale; empty while it is up to date, and before the first list."""
+        """Why the copy may be stale; empty while it is up to date, and before the first try to list."""
         return self._stale_reason
 
     def check(self) -> None:

@@ -1,7 +1,8 @@
 """Chooses the victims of a preemption: running jobs that end so that the first waiting job can start. Pure.
 
-Rows of the table permit namespaces to preempt. A job can be a victim only if its author permits a restart,
-because all its pods are deleted. If all possible victims would not free enough units, no job is preempted.
+Rows of the table permit namespaces to preempt. A job can be a victim only if its author or a row
+permits a restart, because all its pods are deleted. If all possible victims would not free enough units, no
+job is preempted.
 """
 
 from collections import Counter

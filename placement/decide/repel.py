@@ -12,7 +12,7 @@ from placement.decide.topology import Topology
 from placement.observe.model import HIDDEN, POSITIVE, Apart, JobKey, Node, is_jobless
 
 # Maximum number of anti-affinity terms of one namespace's pods for one value of a node label. Terms that
-# select by at most one label are ignored here, because they are looked up and not compared.
+# select by at most one label, in one namespace, are not counted: they are looked up and not compared.
 MOST_TERMS: Final = 200
 # Maximum number of comparisons in a decision between pods and the terms of one namespace's pods.
 MOST_COMPARED: Final = 200_000
@@ -70,7 +70,7 @@ class Repelling:
         yield from filter(None, (self._avoided_job(term, value, job) for term, value in pairs))
 
     def term_owners(self, nodes: Collection[Node], job: Job) -> Iterator[JobKey]:
-        """Yields the jobs whose pods have anti-affinity that keeps the given job off the nodes."""
+        """Yields the jobs, and pods without a job, whose anti-affinity keeps the given job off the nodes."""
         for label in self._labels:
             for value in _values(nodes, label):
                 for domain in ((label, value, ""), (label, value, job.key[0])):

@@ -71,7 +71,7 @@ UNKNOWN_KIND: Final = UnitKind(0)
 
 @dataclass(frozen=True, slots=True)
 class Guarantee:
-    """A number of whole units that jobs of a team's namespaces can always get."""
+    """A number of whole units that are kept free for jobs of a team's namespaces, or used by them."""
 
     namespaces: tuple[str, ...]  # the team's namespaces, as globs
     unit: str  # the units' node label
@@ -201,7 +201,7 @@ def _kinds(family: Mapping[str, Any]) -> Iterator[tuple[str, UnitKind]]:
 
 
 def is_jobless(job: JobKey) -> bool:
-    """Returns whether a key belongs to a pod without a job label, or to a claim. Job ids begin with no slash."""
+    """Returns whether a key belongs to a pod without a job label, or to a claim. Other keys have a job id."""
     return job[1].startswith("/")
 
 

@@ -1,16 +1,24 @@
 """Generates parts of the documents from the packaged rule table; ``python -m tests.docs`` writes them."""
 
 import ast
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import cache
 from itertools import pairwise
+from operator import attrgetter
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import yaml
 from pydantic.alias_generators import to_camel
 
+import certs.metrics
+import placement.act.metrics
+import webhook.metrics
+from certs import development
 from contract import keys
 from tests.docs import values
 from tests.docs.blocks import REPOSITORY
@@ -21,11 +29,32 @@ from webhook.rules.explain import keys_by_path
 from webhook.rules.load import load_default, load_installed
 from webhook.rules.schema import published_schema
 from webhook.rules.show import conditions_of, effects_of
+from webhook.rules.source import TableSource
+from webhook.serving.tls import TlsFiles
+from webhook.state import CurrentState
 
 SHAPES = ("shape", "workers", "node config", "together", "apart", "topology key")
 RULES = ("rule", "on", "when", "adds", "why")
 KEYS = ("key", "type", "default", "example", "what it is")
 CONTRACT = ("key", "what it is")
+METRICS = ("metric", "type", "labels", "what it measures")
+VERSIONS = ("program", "versions")
+VERSIONS_INTRODUCTION = """
+## Versions
+
+The tests use these versions. The [requirements](install.md#requirements) are lower.
+
+"""
+MODULES = {
+    "k8s.io/kubernetes": "Kubernetes",
+    "github.com/kubeflow/mpi-operator": "mpi-operator",
+    "github.com/kubeflow/training-operator": "training-operator",
+    "github.com/kubeflow/trainer/v2": "Kubeflow Trainer",
+    "sigs.k8s.io/jobset": "JobSet",
+    "sigs.k8s.io/lws": "LeaderWorkerSet",
+    "sigs.k8s.io/kueue": "Kueue",
+}
+"""The Go modules of the programs with which the tests run, and the names of these programs."""
 INTRODUCTION = """\
 # Reference of the rule table
 
@@ -78,7 +107,8 @@ the job. If you may not list all Pods and device claims, `reason` can be empty."
     "certificates": """\
 ### Steps of the certificate program
 
-The log, `status` and the metric `steps` of the [certificate program](certificates.md) name these steps.""",
+The metric `steps` of the [certificate program](certificates.md) has these codes. The log and `status` have
+the same words without hyphens.""",
     "verdicts": """\
 ### Problems of a job that is not placed whole
 
@@ -126,7 +156,7 @@ def shapes(table: Table) -> str:
 
 
 def reference() -> str:
-    """Returns the page that has every rule, key and annotation."""
+    """Returns the page that has every rule, message, key, annotation and metric, and the tested versions."""
     packaged = load_default()
     return "".join(
         [
@@ -140,6 +170,10 @@ def reference() -> str:
             *_keys(),
             "\n## Labels, annotations and the gate\n\n",
             _markdown(CONTRACT, [*_contract()]),
+            "\n## Metrics\n\n",
+            _markdown(METRICS, [*_metrics()]),
+            VERSIONS_INTRODUCTION,
+            _markdown(VERSIONS, [*_versions()]),
         ]
     )
 
@@ -297,6 +331,39 @@ def _contract() -> Iterator[tuple[str, str]]:
                 yield f"`{value}`", text.replace("``", "`")
     for name, about in BY_ROWS.items():
         yield f"`{keys.PREFIX}{name}`", about
+
+
+def _metrics() -> Iterator[tuple[str, ...]]:
+    """Yields each metric of the programs: its name, type, labels and description."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        development.make(folder, ["localhost"], datetime.now(UTC))
+        state = CurrentState(TableSource(None), TlsFiles(folder / "tls.crt", folder / "tls.key"))
+        registries = [webhook.metrics.Metrics(state).registry]
+        registries += [placement.act.metrics.Metrics().registry, certs.metrics.Metrics().registry]
+        for registry in registries:
+            collectors = set(registry._names_to_collectors.values())  # noqa: SLF001 - no public way to the labels
+            labels = {getattr(item, "_name", ""): getattr(item, "_labelnames", ()) for item in collectors}
+            for metric in sorted(registry.collect(), key=attrgetter("name")):
+                sample_labels = metric.samples[0].labels if metric.samples else ()
+                names = labels.get(metric.name, sample_labels)
+                suffix = "_total" if metric.type == "counter" else ""
+                yield f"`{metric.name}{suffix}`", metric.type, ", ".join(names), metric.documentation
+
+
+def _versions() -> Iterator[tuple[str, str]]:
+    """Yields each program with which the tests run, and its versions. ``go.mod`` of each kit has them."""
+    text_by_kit = {
+        path.parent.name: path.read_text(encoding="utf-8")
+        for path in sorted(REPOSITORY.glob("testbed/kits/*/go.mod"))
+    }
+    for module, program in MODULES.items():
+        # The kit of Kueue builds only Kueue, although its go.mod also names libraries of other programs.
+        is_kueue = program == "Kueue"
+        texts = [text for kit, text in text_by_kit.items() if is_kueue or not kit.startswith("kueue")]
+        pattern = re.compile(rf"^(?:\trequire |require |\t){re.escape(module)} v(\S+)", re.MULTILINE)
+        versions = {version for text in texts for version in pattern.findall(text)}
+        yield program, ", ".join(sorted(versions, key=lambda text: [*map(int, text.split("."))]))
 
 
 def _markdown(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:

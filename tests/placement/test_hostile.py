@@ -10,7 +10,7 @@ import pytest
 
 from contract import keys
 from contract.keys import DEVICES, GATE, HOSTNAME, SERVER_2, SERVER_4
-from contract.place import Placer
+from contract.place import Placer, job_id
 from placement.decide.plan import Failure, Memory
 from placement.decide.topology import Topology
 from placement.observe.model import is_jobless
@@ -187,3 +187,9 @@ def test_random_pods_without_devices_do_not_change_the_units_of_other_jobs(
         assert {name: units for name, units in units_by_job.items() if name in expected} == expected
 
     check_tenants(check)
+
+
+@pytest.mark.parametrize("label", ["pod", "claim"])
+def test_no_job_label_gives_the_key_of_a_pod_or_claim_without_a_job(label: str) -> None:
+    metadata = {"labels": {keys.JOB: label, "group": "b-0"}}
+    assert not is_jobless(("team", job_id(metadata, "group")))

@@ -1,6 +1,6 @@
 """Removes the additions that a record names, within a budget of work.
 
-This is the only part of an evaluation whose cost a user could choose, because the record decides how many
+This is the main part of an evaluation whose cost a user could choose, because the record decides how many
 digests are compared. Therefore an evaluation has a budget of steps in proportion to the object's size. A
 record that costs more cannot be the webhook's (ADR 0002). No clock is read, so that the same object always
 costs the same.

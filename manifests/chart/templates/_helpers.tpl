@@ -236,7 +236,7 @@ volumeMounts:
 {{/* A CEL expression: whether a change of a Pod is forbidden to the account of the placement program, or to other accounts. RBAC cannot
 limit rights to some pods: an account that may patch pods could change the image of any pod. While a pod has the gate, the program may
 change one annotation, remove the gate and add the label of the unit to the node selector. The program may delete a pod that it has
-admitted if the containers never ran, or if the author chose that the pod leaves a failed node. The phase does not show whether
+admitted if the containers never ran, and a pod without the gate whose on-node-failure is move or restart. The phase does not show whether
 containers ran, because init containers run while the phase is Pending. Only the program and administrators may mark a pod as pinned
 (`opened`), because the program holds UltraServers for pinned pods. */}}
 {{- define "placement-refuses" -}}
