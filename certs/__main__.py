@@ -61,7 +61,7 @@ def rotate(force: tuple[str, ...], wait: float, **options: Any) -> None:  # noqa
     """Renew the certificates that are due, or that --force names, in one pass.
 
     The replacement of an authority needs several passes, with a settling time between them. `run` or --wait
-    does the other passes.
+    does the later passes.
     """
     deadline = time.monotonic() + wait
     with _report_errors():

@@ -5,7 +5,7 @@ client's change between two steps needs no special case.
 
 An authority is replaced in this order. Each step begins when the previous step is complete:
 
-1. A new authority is stored next to the old authority. It signs from now on, and the bundle has both.
+1. A new authority is stored next to the old authority, and signs from now on. The bundle has both.
 2. Every caBundle and the serving Secret's ``ca.crt`` get the bundle.
 3. A settling time later every API server has seen the bundle. A leaf of the new authority is stored.
 4. A settling time later every kubelet has written the leaf into its pods, and no reachable replica still
@@ -37,7 +37,7 @@ from certs.objects import Bundle
 
 
 class Action(Enum):
-    """The kind of a step."""
+    """The kind of a step. docs/reference.md explains the kinds."""
 
     KEEP = "keep"
     WAIT = "wait"

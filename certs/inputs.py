@@ -106,7 +106,7 @@ class Inputs:
 
     @property
     def has_wanted_issuer(self) -> bool:
-        """Whether the stored leaf is the provided leaf or, if none can be served, is signed by `signer`."""
+        """Whether the stored leaf is the provided leaf or, if that cannot be served, `signer` signed it."""
         if self.serves_provided:
             return self.serving.pair == self.provided.pair
         leaf = self.serving.certificate
@@ -150,7 +150,7 @@ def why_refused(secret: PairSecret, bundle: Bundle, now: datetime) -> str:
 
 
 def serving_end(leaf: x509.Certificate, wanted: Wanted) -> datetime:
-    """Returns the time until which a provided leaf is served. The rest of its life is for its replacement."""
+    """Returns the time until which a provided leaf is served. In the rest of its life, it is replaced."""
     return leaf.not_valid_after_utc - wanted.min_remaining_life
 
 

@@ -22,7 +22,7 @@ class Metrics:
         )
         self._bundle = Gauge(
             "trusted_authorities",
-            "Authorities in the bundle; more while an authority is being replaced.",
+            "Authorities in the bundle, with the old authority while it is being replaced.",
             **options,
         )
         self._missing = Gauge(

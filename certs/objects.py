@@ -33,7 +33,7 @@ class PairSecret:
     pair: Pair | None  # the certificate with its key; None if they are missing or cannot be read
     problem: str  # why the pair is None; empty if there is a pair
     bundle: Bundle  # the authorities in its ``ca.crt``
-    # The time in an annotation, `TRUSTED_SINCE` or `STORED_AT` of `contract.keys`; None without a pair.
+    # The time in annotation `TRUSTED_SINCE` or `STORED_AT`; None if the annotation or pair is missing.
     noted_time: datetime | None = None
 
     @property
@@ -70,7 +70,7 @@ def webhook_configuration_path(kind: str, name: str) -> str:
 
 
 def read_secret(name: str, raw: Object | None, annotation: str, *, is_ca: bool = False) -> PairSecret:
-    """Returns a Secret, which may be invalid. Without a valid pair (`load`), ``annotation`` is not read."""
+    """Returns a Secret, which may be invalid. ``annotation`` has its `noted_time`, if there is a pair."""
     if raw is None:
         return PairSecret(name, None, None, messages.MISSING, frozenset())
     bundle = read_bundle(file_of(raw, "ca.crt"))

@@ -1,4 +1,4 @@
-"""The options of commands that use a cluster. Each has a variable, such as ``ULTRASERVER_CERTS_SECRET``."""
+"""The options of commands that use a cluster, also as variables such as ``ULTRASERVER_CERTS_SECRET``."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

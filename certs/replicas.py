@@ -35,7 +35,7 @@ def served_leaves(replicas: Sequence[Address]) -> dict[str, x509.Certificate]:
 
     Returns:
         The leaf by ``host:port``. A replica that does not answer is left out: its pod is deleted or not yet
-        started, or a network policy blocks this program. Then only the settling time must pass.
+        started, or a network policy blocks this program. The program waits only the settling time for it.
     """
     with ThreadPoolExecutor(_MAX_THREADS) as pool:
         leaves = pool.map(_leaf, replicas)

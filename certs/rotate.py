@@ -125,7 +125,7 @@ class Rotator:
                 ca_file = {"ca.crt": bundle_pem(decision.bundle | {pair.certificate})}
                 self._write(stored.authority, _files(pair) | ca_file, {TRUSTED_SINCE: None})
             case Action.BUNDLE:
-                # If the bundle grows, TRUSTED_SINCE is removed: every caBundle must get the authority first.
+                # If the bundle grows, TRUSTED_SINCE is removed: a caBundle may lack the added authority.
                 times = {} if decision.bundle <= stored.bundle else {TRUSTED_SINCE: None}
                 self._write(stored.authority, {"ca.crt": bundle_pem(decision.bundle)}, times)
             case Action.FORGET:

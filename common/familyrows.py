@@ -13,7 +13,7 @@ KEY_OF_LIST: Final = {"units": "label", "shapes": "name"}
 def with_keys(
     lower: Iterable[dict[str, Any]], upper: Iterable[Mapping[str, Any]], key: str
 ) -> Sequence[dict[str, Any]]:
-    """Returns the lower rows. A row with an empty key gets the key of the next upper row that is new.
+    """Returns the lower rows. A row with an empty key gets the next key that only upper rows have.
 
     For example, the unit of a packaged family that is off has an empty label, which the user's row sets.
     """

@@ -1,4 +1,4 @@
-"""Reads and writes paths of map keys and list positions, as JSON pointers (RFC 6901) or as people do."""
+"""Reads and writes paths of map keys and list positions, as JSON pointers (RFC 6901) or ``spec.list[0]``."""
 
 import re
 from collections.abc import Iterable, Sequence

@@ -102,7 +102,7 @@ def _requested(part: dict[str, Any]) -> dict[str, int]:
 
 
 class _Actual(NamedTuple):
-    """The actual resources of a container or pod, and whether its resize is infeasible."""
+    """The actual resources of a container or pod, and whether the pod's resize is infeasible."""
 
     requests: dict[str, int]
     is_infeasible: bool

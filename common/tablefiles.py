@@ -30,7 +30,7 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def packaged_texts(profile: str = "default") -> Mapping[str, bytes]:
-    """Returns the texts of a packaged table by name. It needs no other code of the webhook."""
+    """Returns the texts of a packaged table by name. This function needs no other code of the webhook."""
     folder = files("webhook.rules").joinpath("packaged")
     return {name: folder.joinpath(f"{name}.yaml").read_bytes() for name in (*SHARED, *PROFILES[profile])}
 

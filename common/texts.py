@@ -77,7 +77,7 @@ def fold(text: str, first: str = "") -> str:
 
 @lru_cache(maxsize=4096)
 def nearest(word: str, known_names: tuple[str, ...]) -> str | None:
-    """Returns a known name with other case or letter order; without one, a similar name, or None."""
+    """Returns a known name that differs only in case or letter order, or a similar known name, or None."""
     if len(word) > MAX_NAME_LENGTH:
         return None
     by_case, lower = {name.lower(): name for name in known_names}, word.lower()

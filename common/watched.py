@@ -123,7 +123,7 @@ class Watched(Generic[T]):
 def _identity(path: Path) -> tuple[int, ...]:
     """Returns numbers that identify a version of a file; a missing file also has a number."""
     try:
-        stat = os.stat(path)  # noqa: PTH116 - Path.stat takes twice the time, at every handshake
+        stat = os.stat(path)  # noqa: PTH116 - every TLS handshake waits for this, and Path.stat is slower
     except OSError as error:
         return (error.errno or -1,)
     return (stat.st_ino, stat.st_size, stat.st_mtime_ns)

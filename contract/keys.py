@@ -24,13 +24,13 @@ PLACE: Final = PREFIX + "place"
 """The placement annotation on a worker: the placer, and the data for its choice (`contract.place`)."""
 
 OPENED: Final = PREFIX + "opened"
-"""Annotation on a Pod of an admitted job: when the Pod was pinned, and the units for the other blocks."""
+"""Annotation on a Pod of an admitted job: when the Pod was pinned, and units for the job's other blocks."""
 
 TIME_LIMIT: Final = PREFIX + "time-limit"
 """Annotation on a job and its workers: the author's estimate of the run time: ``30m``, ``4h``, ``2d``."""
 
 ON_NODE_FAILURE: Final = PREFIX + "on-node-failure"
-"""Annotation on a job and its Pods: ``wait``, ``move`` or ``restart`` when a node has failed."""
+"""Annotation on a job and its Pods: what to do when a node has failed: ``wait``, ``move`` or ``restart``."""
 
 FOR_AUTHORS: Final = (INJECT, NODE_CONFIG, TIME_LIMIT, ON_NODE_FAILURE)
 """The keys that a user may set on a job."""
@@ -57,7 +57,7 @@ ADDED_TO_POD: Final = PREFIX + "added-to-pod"
 """Annotation on a Pod: the record of what the webhook added to this Pod and not to its template."""
 
 TRUSTED_SINCE: Final = PREFIX + "trusted-since"
-"""Annotation on the CA's Secret: the time since which every caBundle has its bundle."""
+"""Annotation on the CA's Secret: the time since which every caBundle has the Secret's bundle."""
 
 STORED_AT: Final = PREFIX + "stored-at"
 """Annotation on the Secret with the serving certificate: when that certificate was stored.

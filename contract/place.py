@@ -62,7 +62,7 @@ class Placer(StrEnum):
 
 
 _OLD_WORDS: Final = {Placer.SCHEDULER: "affinity", Placer.WHOLE_JOB: "gate"}
-"""Words of the previous release. This release still writes them, because that release reads only these."""
+"""Words of the previous release. This release still writes them: the previous release reads no others."""
 
 PLACERS: Final = {
     **{item.value: item for item in Placer},
@@ -249,7 +249,7 @@ def _parse_summand(text: str) -> Summand:
 
 
 def _parse_label(source: str) -> str:
-    """Returns the key of a label."""
+    """Returns ``KEY`` from ``labels/KEY``."""
     key = source.removeprefix(LABEL)
     if key == source or not key:
         raise _make_error(f"group is {source[:80]!r}: it must be 'labels/KEY'")

@@ -39,7 +39,7 @@ class KubernetesApi(RestApi):
 
     def __init__(self, configuration: Configuration) -> None:
         """Stores a configuration; sends nothing yet."""
-        # After an error, the caller decides again. A retry here would only repeat a stale write.
+        # After an error, the caller reads the object again. A retry here would only repeat a stale write.
         configuration.retries = 0
         self._client = ApiClient(configuration)
 

@@ -39,7 +39,7 @@ def own_namespace() -> str:
 
 
 def connect(kubeconfig: Path | None) -> "KubernetesApi":
-    """Returns a client (see `kube.client.connect`). Commands such as --help do not wait for this import.
+    """Returns a client (see `kube.client.connect`). Imports `kube.client` late, so that --help does not wait.
 
     Raises:
         ApiError: No API server is configured, or the client is not installed.

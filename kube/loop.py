@@ -26,7 +26,7 @@ class Loop:
     elector: Elector  # takes and renews the Lease
     # Runs a pass, which must be shorter than the Lease's duration; returns the seconds until the next pass.
     work: Callable[[], float]
-    # Called after each election and at the end, with whether this program leads.
+    # Called after each election, and when a leader ends. The argument is whether this program leads.
     on_election: Callable[[bool], object]
     # Waits for an event, for a maximum of seconds of the elector's clock; returns whether the event was set.
     wait: Callable[[threading.Event, float], bool] = threading.Event.wait

@@ -22,10 +22,10 @@ _NOT_SERVED = b"404 page not found\n"
 _JSON_PATCH = "application/json-patch+json"
 
 _MAX_DEPTH = 100
-"""The levels of nesting that `parse_json` keeps if Python cannot read all levels. A Pod has about fifteen."""
+"""The levels of nesting that `parse_json` keeps if Python cannot read the text. A Pod has about fifteen."""
 
 _MAX_DIGITS = 20
-"""The digits of an integer that `parse_json` keeps in this case. Kubernetes' integers have up to 64 bits."""
+"""The digits of an integer that `parse_json` keeps if Python cannot read the text: enough for 64 bits."""
 
 _BRACKETS = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[\]{}]')
 """The brackets of JSON. A string matches as a whole, so that its brackets are ignored."""
@@ -152,9 +152,9 @@ def with_query(path: str, **query: str) -> str:
 def parse_json(data: bytes) -> Object:
     """Returns the object in a JSON answer, even if users stored values in it that Python cannot read.
 
-    The API server does not check fields of type ``RawExtension``. Bytes that are not UTF-8 are replaced. If
-    Python cannot read the result, maps and lists at the level `_MAX_DEPTH`, and integers of more than
-    `_MAX_DIGITS` digits, become null. An answer that is not JSON raises ValueError.
+    Such values can be in fields of type ``RawExtension``, which the API server does not check. Bytes that are
+    not UTF-8 are replaced. If Python cannot read the result, maps and lists at the level `_MAX_DEPTH`, and
+    integers of more than `_MAX_DIGITS` digits, become null. An answer that is not JSON raises ValueError.
     """
     text = data.decode(errors="replace")
     try:

@@ -27,7 +27,7 @@ from kubectl_ultraserver.listing import Lister
 from kubectl_ultraserver.names import JobReference, parse_reference
 from kubectl_ultraserver.preview import Previewer, preview_json, preview_lines
 from kubectl_ultraserver.proxy import ProxiedApi, connect_as_user
-from kubectl_ultraserver.queue import MAX_SECONDS, Queue, queue, standing_text
+from kubectl_ultraserver.queue import MAX_SECONDS, Queue, position_text, queue
 from kubectl_ultraserver.servers import is_selected, servers
 from kubectl_ultraserver.service import UnavailableError
 from kubectl_ultraserver.terminal import (
@@ -43,7 +43,7 @@ from kubectl_ultraserver.why import why
 from placement.snapshot import Snapshot, as_json
 
 WHOLE, NOT_WHOLE, FAILED = 0, 1, 2
-"""The exit codes of ``verify`` and ``preview``. Other commands, except ``check``, use only 0 and 2."""
+"""The exit codes of ``verify`` and ``preview``. Other commands use 0 and 2; ``check`` also uses 1."""
 CHECK_FAILED = 1
 """The exit code of ``check`` if a check fails."""
 
@@ -61,7 +61,7 @@ _OPTIONS = (
 
 
 def with_lister(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds the options `_OPTIONS` to a command. The command gets a `Lister` instead of their values."""
+    """Adds the options `_OPTIONS` to a command. The command gets a `Lister` instead of the option values."""
 
     @functools.wraps(command)
     def run(kubeconfig: Path | None, context: str | None, namespace: str, **values: Any) -> None:  # noqa: ANN401 - click's
@@ -124,8 +124,8 @@ def why_command(lister: Lister, job: JobReference, output_format: str) -> None:
         jobs, items = map(asdict, entries), map(asdict, findings)
         _print_json({"job": title, "jobs": [*jobs], "findings": [*items], "unseen": unseen})
     else:
-        standings = {entry.job: standing_text(job_queue, entry, case.fleet.now) for entry in entries}
-        _print_lines(explanation_lines(title, findings, unseen, standings))
+        positions = {entry.job: position_text(job_queue, entry, case.fleet.now) for entry in entries}
+        _print_lines(explanation_lines(title, findings, unseen, positions))
 
 
 @main.command("preview")

@@ -160,7 +160,7 @@ def stored_differences(run: DryRun) -> Iterator[str]:
     """Yields a text for each field that the table changes, and that would be stored with another value."""
     changes, job = run.answer["changes"], run.answer["job"]
     label = next((label for item in templates(run.stored) if (label := labels(item).get(JOB))), "")
-    if label and job and not name_of(run.received):  # the label has a hash of the review's uid
+    if label and job and not name_of(run.received):  # the label depends on the review's uid, which differs
         changes = json.loads(json.dumps(changes).replace(job["id"], label))
     for change in changes:
         path, before = with_positions(parse_pointer(change["path"])), change["before"]

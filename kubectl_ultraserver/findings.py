@@ -50,7 +50,7 @@ class Finding:
 class Case:
     """A job, its pods, and the other objects that explain its state.
 
-    An attribute is an empty map or tuple if the user may not read its objects.
+    An attribute is an empty map or tuple if the user may not read the objects in it.
 
     Attributes:
         reference: The job as the command names it.
@@ -191,7 +191,7 @@ class Case:
         return True in (at(self.job, "spec", "suspend"), at(self.job, "spec", "runPolicy", "suspend"))
 
     def events_about(self, names: Iterable[str], *, component: str = "") -> Iterator[Object]:
-        """Yields the last Event of ``component`` for each object and reason; without it, the last warning."""
+        """Yields per object and reason the last Event of ``component``; the last warning if it is empty."""
         object_names = set(names)
         last_events: dict[tuple[str, str], Object] = {}
         for event in sorted(self.events, key=_event_time):

@@ -24,7 +24,7 @@ class Fit(NamedTuple):
 
     Attributes:
         fits: Whether the job would start.
-        units: The units that the job would get or, if another placer chooses them, could get.
+        units: The units that the job would get; without whole-job admission, units that it could get.
         text: A sentence with these units, or with the reason why the job would wait.
         details: The reason for each unit that the job does not get, and a note about what was not examined.
         pods: The job's workers. The prediction for the next job of the preview includes them.
@@ -44,7 +44,7 @@ def fit(
     priorities: Mapping[str, int],
     claim_templates: Mapping[str, Object],
 ) -> Fit | None:
-    """Returns whether a job would start if it were created now; None if it is not placed.
+    """Returns whether a job would start if it were created now; None if the table does not place the job.
 
     Args:
         case: The job as it would be stored, and the cluster.

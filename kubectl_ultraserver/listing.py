@@ -51,7 +51,7 @@ class Lister:
 
     @cached_property
     def fleet(self) -> Fleet:
-        """All nodes and relevant pods; only the pods of one namespace if the user may not list other pods.
+        """All nodes, and `Fleet.pods`; only pods of `namespace` if the user may not list all pods.
 
         Raises:
             ApiError: The nodes or the pods of the namespace cannot be listed.
@@ -69,7 +69,7 @@ class Lister:
 
     @cached_property
     def ended_workers(self) -> tuple[EndedWorker, ...]:
-        """The workers that have ended; only workers of one namespace if the user may not list other pods."""
+        """The workers that have ended; only those of `namespace` if the user may not list all pods."""
         return tuple(self._pods(ENDED_QUERY, read_ended)[0])
 
     @cached_property
@@ -78,7 +78,7 @@ class Lister:
         return self._get(LEASE_PATH)
 
     def _read_claims(self) -> tuple[Inventory, str]:
-        """Returns devices and claims (from Kubernetes 1.34), and the reason if the user may not list them."""
+        """Returns devices and claims (empty before Kubernetes 1.34), and why the user may not list them."""
         if not self.has_claims:
             return Inventory(), ""
         try:
@@ -136,9 +136,9 @@ class Lister:
             return replace(case, no_preview_reason=str(error))
 
     def _pods(self, query: str, reader: Callable[[Object], T | None]) -> tuple[list[T], str]:
-        """Returns the results of ``reader`` for pods without None, and a text.
+        """Returns the results of ``reader`` for pods (omits None), and why only `namespace` was listed.
 
-        The text is the reason why only one namespace was listed; empty if all namespaces were listed.
+        The reason is empty if all namespaces were listed.
         """
         try:
             return self._map_items(f"/api/v1/pods?{query}", reader), ""
@@ -171,7 +171,7 @@ class Lister:
         return read(self._table_config_map)
 
     def _resources(self, kind: str) -> Iterator[tuple[str, str]]:
-        """Yields API version and name of each served resource of the table's kinds, or only of ``kind``."""
+        """Yields API version and name of served resources of ``kind``; of all table kinds if it is empty."""
         for version, _, kind_name in (row_kind.rpartition("/") for row_kind in self.table.kinds):
             if version in self.served_versions and kind in ("", kind_name.lower()):
                 for resource in maps_at(self.api.get(f"/apis/{version}"), "resources"):

@@ -302,7 +302,7 @@ def refused(why: str, *, ours: bool) -> str:
 
 def server_answer(*, stores: bool, differs: bool) -> str:
     if stores:
-        return "would store something else:" if differs else "would store that"
+        return "would store something else:" if differs else "would store what the preview shows"
     return "would not store it:" if differs else "refuses it, as the table does"
 
 

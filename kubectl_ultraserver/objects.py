@@ -38,7 +38,7 @@ def maps_at(document: object, *path: str) -> list[Object]:
 
 
 def labels(obj: Object, field: str = "labels") -> dict[str, str]:
-    """Returns the labels of an object, or its ``annotations``."""
+    """Returns an object's labels or, if ``field`` is ``annotations``, its annotations."""
     values = map_at(obj, "metadata", field)
     return {key: value for key, value in values.items() if isinstance(value, str)}
 

@@ -30,7 +30,7 @@ class Previewer(Lister):
     """Previews objects that are not created yet."""
 
     _earlier_pods: tuple[Pod, ...] = ()
-    """The Pods of the jobs that were previewed before. These Pods get nodes first."""
+    """The Pods of the jobs that this `Previewer` has previewed. They get nodes before the next job."""
 
     def preview(
         self, source: str, data: bytes, namespace: str, *, with_fit: bool
@@ -39,7 +39,7 @@ class Previewer(Lister):
 
         Returns:
             The service's text, for people, and the results for each object. With ``with_fit``, each job that
-            is placed and would be stored has a `Fit`. Nodes of jobs that were previewed before are not free.
+            is placed and would be stored has a `Fit`. A job does not get nodes that an earlier job would get.
 
         Raises:
             UnavailableError: The service does not answer.
@@ -53,7 +53,7 @@ class Previewer(Lister):
             raise ApiError(f"{source}: {error}".replace(": request:", ":", 1)) from error
         for answer in answers:
             answer["source"]["file"] = source
-            # The service's notes are about a default installation, but this installation is examined.
+            # Notes are removed: the service's notes are about a default installation, not about this one.
             for note in answer["notes"]:
                 text = text.replace(f"{fold(printable(note), '  note     ')}\n", "")
         text = re.sub(r"(?m)^(--- )?request(?=:\d)", lambda match: (match[1] or "") + printable(source), text)

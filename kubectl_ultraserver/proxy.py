@@ -25,7 +25,7 @@ TIMEOUT_SECONDS: Final = 30
 _END_WITH_STDIN: Final = (
     'exec 3<&0; "$@" </dev/null & child=$!; { read -r _ <&3; kill $child; } >/dev/null 2>&1 & wait $child'
 )
-"""A shell script that runs a command, and ends it when standard input closes: when this program ends."""
+"""A shell script that runs a command, and ends it when this program ends, which closes standard input."""
 
 
 class Reply(NamedTuple):
@@ -50,7 +50,7 @@ class _Connection(http.client.HTTPConnection):
 
 
 class ProxiedApi(RestApi):
-    """An API server behind the socket of ``kubectl proxy``, over one persistent connection."""
+    """An API server behind the socket of ``kubectl proxy``. `fetch` uses one persistent connection."""
 
     def __init__(self, path: str, kubectl: Sequence[str] = ()) -> None:
         """Stores the path of the socket, and the command of kubectl; sends nothing yet."""
@@ -81,7 +81,7 @@ class ProxiedApi(RestApi):
         return subprocess.run(command, check=False, input=data).returncode  # noqa: S603 - kubectl
 
     def pass_on(self, verb: str, path: str, body: bytes, headers: Mapping[str, str]) -> Reply:
-        """Sends a request unchanged, and returns the answer. Any thread can call it: the connection is new.
+        """Sends a request unchanged over a new connection, so any thread can call this. Returns the answer.
 
         Raises:
             ApiError: The API server does not answer.
@@ -130,5 +130,5 @@ def connect_as_user(kubeconfig: Path | None, context: str | None) -> tuple[Proxi
 
 
 def _end_process(process: subprocess.Popen[str]) -> None:
-    with contextlib.suppress(ValueError):  # its pipes have been read already
+    with contextlib.suppress(ValueError):  # the process's pipes have been read already
         process.communicate(timeout=TIMEOUT_SECONDS)

@@ -36,7 +36,7 @@ class Entry:
         job: The job's namespace and name.
         workers: The number of the job's workers.
         priority: The job's priority.
-        share: The share of the nodes with devices that the job's namespace has, from 0 to 1.
+        share: The part of all nodes with devices that the job's namespace uses, from 0 to 1.
         since: The time since which all workers of the job exist.
         limit: The job's time limit in seconds; None without a time limit.
         reason: Why the job waits, as a code: `FITS` or a `Reason`; empty if that is not known.
@@ -79,7 +79,7 @@ class Queue:
     Attributes:
         text: A summary in one sentence.
         entries: The jobs in order. Jobs without a position come last.
-        notes: Reasons why the job with the reservation, or the first job, waits; and explanations of columns.
+        notes: Reasons why a job waits (see `_delay_texts`), explanations of columns, and what is not known.
     """
 
     text: str
@@ -171,7 +171,7 @@ def _delay_texts(decision: Decision) -> Iterator[str]:
                 yield f"{unit}: {cause.detail}"
 
 
-def standing_text(job_queue: Queue, entry: Entry, now: datetime) -> str:
+def position_text(job_queue: Queue, entry: Entry, now: datetime) -> str:
     """Returns the position of a job, and when it starts, in a sentence without its subject."""
     if entry.reason in STUCK:
         return messages.blocked(entry.text)

@@ -1,7 +1,7 @@
 """Explains why workers have no node: because of a scheduling gate, or because of the scheduler.
 
-The placement program's code finds the reason why a job gets no unit. If the job has another placer, its pods
-without a node are examined as if they waited for the placement program.
+The placement program's code finds the reason why a job gets no unit. Even if the job has another placer than
+``whole-job``, its pods without a node are examined as if they waited for the placement program.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -103,7 +103,7 @@ def why_stopped(lease: Object | None, now: datetime) -> str:
 
 
 def _explain_no_node(case: Case, workers: Sequence[Pod]) -> Iterator[Finding]:
-    """Yields the scheduler's reasons and, for each unit, a reason that the scheduler does not report."""
+    """Yields the scheduler's reasons why workers have no node, and the findings of `_explain_units`."""
     names_by_problem = dict[tuple[messages.Code, str], list[str]]()
     for worker in workers:
         pod = case.pod_objects[worker.name]
@@ -128,7 +128,7 @@ def _explain_no_node(case: Case, workers: Sequence[Pod]) -> Iterator[Finding]:
 
 
 def _explain_units(case: Case, workers: Sequence[Pod]) -> Iterator[Finding]:
-    """Yields a finding that a job gets too few units, with the reasons, or that enough units are free."""
+    """Yields a finding: the job gets too few units (``details`` has reasons), or enough units are free."""
     own_pods = [
         replace(
             pod,

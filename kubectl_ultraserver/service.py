@@ -30,7 +30,7 @@ def error_text(status: int, answer: Object) -> str:
 
 
 def service_state(api: RestApi) -> Object:
-    """Returns the service's state: its release, and the revision of its table.
+    """Returns the service's state: its release, and the revision and problem of its table.
 
     Raises:
         UnavailableError: The service does not answer.

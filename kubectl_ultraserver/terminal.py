@@ -35,7 +35,7 @@ def topology_lines(servers: Sequence[Server], width: int) -> Iterator[str]:
     for server in servers:
         letters = {holder: chr(ord("A") + min(number, 25)) for number, holder in enumerate(server.holders)}
         signs = (_sign(spot, letters) for spot in server.spots)
-        cells = "".join("| "[number % 2] + sign for number, sign in enumerate(signs))  # a bar between pairs
+        cells = "".join("| "[number % 2] + sign for number, sign in enumerate(signs))  # a bar separates pairs
         used_width = id_width + 2 * len(server.spots) + 3
         claimed_count = sum(bool(spot.claims) for spot in server.spots)
         parts = [*(f"{letter} {holder}" for holder, letter in letters.items()), *server.troubles]
@@ -87,15 +87,15 @@ def queue_lines(queue: Queue, entries: Sequence[Entry], now: datetime) -> Iterat
 
 
 def explanation_lines(
-    title: str, findings: Sequence[Finding], unseen: str, standings: Mapping[str, str]
+    title: str, findings: Sequence[Finding], unseen: str, positions: Mapping[str, str]
 ) -> Iterator[str]:
-    """Yields the position of a job, or of each of its groups, in the queue; then what the job waits for."""
+    """Yields positions in the queue (a LeaderWorkerSet has several jobs), then what the job waits for."""
     title = printable(title)
-    for job, text in standings.items():
-        yield f"{title if len(standings) == 1 else printable(job)}: {printable(text)}"
+    for job, text in positions.items():
+        yield f"{title if len(positions) == 1 else printable(job)}: {printable(text)}"
     if not findings:
         yield f"{title}: {style(messages.WAITS_FOR_NOTHING, fg='green')}: {messages.HAVE_NODES}"
-    elif not standings:
+    elif not positions:
         yield f"{title}:"
     yield from finding_lines(findings)
     if unseen:

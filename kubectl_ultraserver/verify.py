@@ -18,8 +18,8 @@ from placement.observe.model import Pod
 
 MODE_TOKENS: Final = {4: {"4", "1"}, 2: {"2", "3"}, 1: {"1", "4"}}
 """For each node config, the tokens in the mode label that can mean it: the node config itself, and numbers of
-the driver's enum (1 = X4, 2 = X2H, 3 = X2V, 4 = X1). The label ``1_2_4`` in the AWS document fits both. So a
-node lacks a node config only if its label has none of these tokens."""
+the driver's enum (1 = X4, 2 = X2H, 3 = X2V, 4 = X1). The label ``1_2_4`` in the AWS document fits both
+meanings. So a node lacks a node config only if its label has none of these tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +27,10 @@ class Row:
     """A worker in the output. The rows are in the order of the ranks, which the init script assigns.
 
     Attributes:
-        rank: The worker's ``NEURON_GLOBAL_TOPOID``; None without a node or a placement annotation.
+        rank: The worker's ``NEURON_GLOBAL_TOPOID``; None if it lacks a node or a placement annotation.
         worker: The pod's name.
         node: The name of the pod's node; empty while the pod has no node.
-        labels: The node's labels of units, the smallest first, and its mode.
+        labels: The values of the node labels in `Fleet.shown_labels`; empty for a missing label.
         claims: For each device claim of the pod, its template or, if it has no template, its name.
     """
 
@@ -48,7 +48,7 @@ class Problem:
     Attributes:
         kind: The code of the problem.
         text: The problem in a sentence.
-        name: The name of the job, pod, UltraServer or node.
+        name: The name of the job, pod, UltraServer or node that has the problem.
     """
 
     kind: messages.ProblemCode
@@ -65,7 +65,7 @@ class Verification:
         text: The verdict in a sentence.
         problems: The reasons why the job is not placed whole.
         rows: The job's workers.
-        unseen: What could not be read.
+        unseen: What could not be listed, as in `Fleet.unseen`.
     """
 
     title: str
@@ -108,7 +108,7 @@ def rows(case: Case) -> Iterator[Row]:
     def sort_key(worker: Pod) -> tuple[bool, str, int, int]:
         node = case.node(worker)
         if worker.place is None or worker.place.size == 1 or node is None:
-            # On single nodes, ranks have the order of the hostfile.
+            # On single nodes, ranks have the order of the hostfile: by number.
             return not worker.node, "", 0, worker.number
         number, server = node_number(node, worker.place.unit), node.labels.get(worker.place.unit, "")
         return False, server, int(number) if number.isdecimal() else -1, worker.number
@@ -204,7 +204,7 @@ def _check_node(case: Case, worker: Pod, place: Place | None) -> Iterator[Proble
 
 
 def _check_sharing(case: Case, workers: Sequence[Pod], unit: Unit, size: int) -> Iterator[Problem]:
-    """Yields a problem for each other holder of a unit or, for ``size`` 1, each loose Pod or larger block."""
+    """Yields problems for other holders of a unit; for ``size`` 1, only for loose Pods and larger blocks."""
     keys, uids = {worker.key for worker in workers}, {worker.uid for worker in workers}
     other_holders: dict[str, tuple[str, str]] = {}
     for node in unit.nodes:

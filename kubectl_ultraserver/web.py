@@ -1,7 +1,7 @@
 """Serves the installation's preview page on loopback, for the user's browser (``preview --web``).
 
 Requests go through ``kubectl proxy`` and the API server's service proxy, so the API server checks the user's
-rights. A port of ``kubectl port-forward`` would be open to other users of this machine without a token.
+rights. A port of ``kubectl port-forward`` needs no token, so other users of this machine could use it.
 """
 
 import re
@@ -25,7 +25,7 @@ from kubectl_ultraserver.service import SERVICE_PATH, error_text
 MAX_BODY_BYTES: Final = 3 * 1024 * 1024
 """The maximum size of a request's body, which is also the service's maximum."""
 PAGE_PATHS: Final = re.compile(r"/(static/[a-z]+\.(css|js))?")
-"""The paths that are passed on. A path with ``..`` could lead to any object that the user may read."""
+"""The only paths that are passed on. A path with ``..`` could lead to any object that the user may read."""
 POLICY_HEADER: Final = "Content-Security-Policy"
 """A header of every answer of the service; an error of the API server does not have it."""
 _REQUEST_HEADERS: Final = ("Accept", "Content-Type", "Origin", "Sec-Fetch-Site")
@@ -47,7 +47,7 @@ class PageServer(ThreadingHTTPServer):
         self.api, self.host = api, f"127.0.0.1:{self.server_port}"
         self._token, self._token_lock = secrets.token_urlsafe(), threading.Lock()
         self.url = f"http://{self.host}/?token={self._token}"
-        # A browser sends cookies to all ports of a host, so the port is in the name.
+        # A browser sends cookies to all ports of a host, so the cookie's name has the port of this server.
         self.cookie = f"preview-{self.server_port}={secrets.token_urlsafe()}"
 
     def use_token(self, token: str) -> bool:

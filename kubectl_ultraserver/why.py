@@ -16,9 +16,9 @@ from placement.observe.model import COMPONENT
 
 
 def why(case: Case) -> list[Finding]:
-    """Returns the findings about a job, in the order of `_EXPLANATIONS`: causes before effects. Pure.
+    """Returns findings about a job, causes before effects (`_EXPLANATIONS`); none if nothing is wrong. Pure.
 
-    For a job that has ended, they are about its end and its containers. Empty if nothing is wrong.
+    For a job that has ended, the findings are about its end and its containers.
     """
     if end_reason := case.end_reason():
         text = messages.ended(end_reason)
@@ -34,7 +34,7 @@ def _explain_misplaced(case: Case) -> Iterator[Finding]:
 
 
 def _explain_dead_nodes(case: Case) -> Iterator[Finding]:
-    """Yields a finding about what the placement program does with an admitted job on a dead node."""
+    """Yields what the placement program does with an admitted job on a node that is gone or not Ready."""
     admitted_workers = [worker for worker in case.workers if worker.admitted_at and worker.node]
     nodes = dict.fromkeys(worker.node for worker in admitted_workers)
     dead_nodes = [name for name in nodes if case.fleet.topology.why_dead(name)]
@@ -45,7 +45,7 @@ def _explain_dead_nodes(case: Case) -> Iterator[Finding]:
         events = case.events_about([pod.name for pod in admitted_workers], component=COMPONENT)
         details = (f"{text_at(event, 'reason')}: {text_at(event, 'message')}" for event in events)
         stopped_reason = why_stopped(case.lease, case.fleet.now)
-        # Usually all workers have the same annotation. If not, `min` gives the same text in every call.
+        # Usually all workers have the same choice. If not, `min` selects the same choice in every call.
         problem = messages.job_leaves_dead_nodes(dead_nodes, min(choices), stopped_reason)
         remedy = messages.GET_PODS if stopped_reason else ""
         yield Finding("leaves-failed-nodes", "program", COMPONENT, problem, tuple(details), remedy)

@@ -9,13 +9,12 @@ from typing import Final
 # Parts of a pod's conditions. A term, an expression, a toleration and a label have four parts each. Each
 # value of an expression is one more part.
 MOST_CONDITIONS: Final = 200
-MOST_TEXT: Final = 4096  # characters of a pod's conditions, of its labels, and of its anti-affinity
+MOST_TEXT: Final = 4096  # characters of each of these: a pod's conditions, its labels, its anti-affinity
 MOST_APART: Final = 16  # anti-affinity terms; the guard denies pods with more terms
-# For a pod without a placement annotation: characters of its anti-affinity, and of its labels; and the number
-# of its labels. If the labels exceed a limit, only the `MARKS` are stored.
-MOST_APART_TEXT: Final = 1024
+# Limits for a pod without a placement annotation. If its labels exceed a limit, only `MARKS` are stored.
+MOST_APART_TEXT: Final = 1024  # characters of its anti-affinity, and characters of its labels
 MOST_LABELS: Final = 32
-# Bytes of the annotations of a gated worker: the API server permits 262,144, and a plan needs 18,300.
+# Bytes of the annotations of a gated worker: the API permits 262,144, and the program adds up to 18,300.
 MOST_ANNOTATIONS: Final = 240_000
 MOST_RESOURCES: Final = 32  # different resources that the pod requests
 MOST_PORTS: Final = 16  # host ports

@@ -49,13 +49,13 @@ def read(path: Path) -> Snapshot:
 
 
 def _shared(pod: Pod) -> Pod:
-    """Returns a pod that shares equal demands and terms with other pods: decisions compare their identity."""
+    """Returns a pod that shares the objects of equal demands and terms: decisions compare their identity."""
     apart = tuple(apart_of(term.key, term.labels, term.namespaces, term.spaces) for term in pod.apart)
     return replace(pod, demand=intern(pod.demand), apart=apart)
 
 
 def decision_for(snapshot: Snapshot) -> Decision:
-    """Returns the decision for a snapshot, without a memory and with the default settings."""
+    """Returns the decision for a snapshot, without a memory, and with default settings except the units."""
     inventory = Inventory({}, dict(snapshot.classes), dict(snapshot.claims))
     pods: tuple[Pod | EndedWorker, ...] = (*snapshot.pods, *snapshot.ended)
     tuning = Tuning(units=snapshot.units)

@@ -43,7 +43,7 @@ class Snapshot:
 def as_json(snapshot: Snapshot, *, hidden: bool = False) -> Any:  # noqa: ANN401 - JSON
     """Returns a snapshot as JSON, without the labels that no decision reads.
 
-    If ``hidden``, numbers replace all names and label values, except public values and label values that node
+    If ``hidden``, numbers replace all names and label values, except `_PUBLIC` and label values that node
     affinity compares as numbers. Equal names stay equal and names keep their order, because decisions depend
     on both. A pod's name keeps the number at its end, for people.
     """

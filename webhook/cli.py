@@ -152,7 +152,7 @@ def completion(shell: str) -> None:
     "--old", type=click.Path(path_type=Path, allow_dash=True), help="The stored object that FILE updates."
 )
 @click.option(
-    "--all-rules", is_flag=True, help="Also show rules that did not fire and rules for other objects."
+    "--all-rules", is_flag=True, help="Also show rules that did not fire or are for other kinds of objects."
 )
 @table_options("--rules")
 def preview_command(  # noqa: PLR0913 - the options of the command
@@ -210,7 +210,7 @@ def preview_command(  # noqa: PLR0913 - the options of the command
 
 
 def _say_previews(form: str, previews: list[Preview], cases: list[Case]) -> None:
-    """Prints previews. Prints details that the format does not contain to standard error."""
+    """Prints previews to standard output, and details that the format does not contain to standard error."""
     if form != "diff":
         say(FORMATS[form](previews), nl=False)
     for item, case in zip(previews, cases, strict=True):
@@ -323,7 +323,7 @@ def explain(key: str) -> None:
 @rules.command("test")
 @click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--junit", type=click.Path(path_type=Path), help="Also write the results to this file.")
-@click.option("--update", is_flag=True, help="Write snapshots for cases that differ only in the snapshot.")
+@click.option("--update", is_flag=True, help="Write snapshots of cases whose only failure is the snapshot.")
 @table_options("-f", "--filename", "--rules")
 def test_command(
     folder: Path, junit: Path | None, rules: tuple[Path, ...], *, placement: bool, update: bool

@@ -1,4 +1,4 @@
-"""Composes the two servers from a rule table, the applications that use it, and their listeners."""
+"""Composes the admission server and the preview server: rule table, applications and listeners."""
 
 import logging.config
 import time
@@ -29,9 +29,9 @@ from webhook.state import CurrentState
 from webhook.work import BusyError, FailedError, Work
 
 REVIEW_MEMORY = 64 * 1024 * 1024
-"""Maximum number of bytes for a review. The decoder reserves 46 MiB for the longest review."""
+"""Maximum number of bytes of memory for a review. The decoder reserves 46 MiB for the longest review."""
 PREVIEW_MEMORY = 96 * 1024 * 1024
-"""Maximum number of bytes for a preview. As many empty objects as `limits.PREVIEW_VALUES` take 80 MiB."""
+"""Maximum number of bytes of memory for a preview; `limits.PREVIEW_VALUES` empty JSON maps take 80 MiB."""
 POLL_SECONDS = 1.0
 """Time between checks of the files of the table and the certificate."""
 RETRY_SECONDS = 5.0
@@ -73,7 +73,7 @@ def serve_preview(  # noqa: PLR0913 - the options of the command
     host: str,
     port: int,
     allowed_hosts: Sequence[str],
-    fit: str | None,
+    fit: str | None,  # the URL of the placement program
     rules: Path | None,
     placement: bool,
     log_level: str,
@@ -105,7 +105,7 @@ def preview_apps(
 ) -> list[WsgiApp]:
     """Returns the preview application; starts `LongWork` and `keep_fresh` in the worker process.
 
-    ``fit_url`` is the address of the placement program. A thread asks it, because the HTTP client blocks.
+    ``fit_url`` is the address of the placement program. A thread calls it, because the HTTP client blocks.
     """
     source.work = work = LongWork(source, log_config, memory=PREVIEW_MEMORY, seconds=8.0)
     gevent.spawn(keep_fresh, partial(source.refresh, partial(load_changed, work)))

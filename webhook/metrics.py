@@ -126,6 +126,6 @@ class Metrics(Collector):
         )
         yield GaugeMetricFamily(
             f"{PREFIX}_policy_until_timestamp_seconds",
-            "The next `until` of a policy as Unix time; infinite if no policy has one.",
+            "The next `until` of a policy as Unix time; infinite if no `until` is in the future.",
             value=min((end for end in end_times if end > now), default=inf),
         )

@@ -60,13 +60,13 @@ class Application(BaseApplication):  # type: ignore[misc]  # gunicorn has no typ
         """Sets the settings that differ from gunicorn's defaults."""
         values = {
             "bind": [listener.address for listener in self.listeners],
-            # The worker's TLS context comes from `TlsFiles`. With these settings, gunicorn logs https URLs.
+            # TLS contexts come from `TlsFiles`. With `certfile` and `keyfile`, gunicorn logs https URLs.
             **({"certfile": str(self.tls.certificate), "keyfile": str(self.tls.key)} if self.tls else {}),
             "worker_class": Worker,
             "workers": 1,  # limits and metrics are for one process; more replicas share more load
             "logger_class": Log,
             "keepalive": int(self.limits.idle_seconds),
-            # This is longer than the worker's own limit, so that the worker stops first.
+            # Longer than the worker's own limit, so that the worker stops before gunicorn kills it.
             "graceful_timeout": int(self.limits.graceful_seconds) + 2,
             # Every container has this tmpfs, which is writable even if the root file system is read-only.
             "worker_tmp_dir": _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK | os.X_OK) else None,

@@ -36,12 +36,12 @@ WITHOUT_PLACEMENT = click.option(
 
 
 def options(*parts: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    """Returns a decorator that adds options to a command; --help lists the options in the same order."""
+    """Returns a decorator that adds options to a command; --help lists them in the order of ``parts``."""
     return lambda command: reduce(lambda result, part: part(result), reversed(parts), command)
 
 
 def table_options(*names: str, exists: bool = True) -> Callable[[Command], Command]:
-    """Returns a decorator that adds two options: ``rules``, which has these names, and ``placement``."""
+    """Returns a decorator that adds two options: ``rules``, with the given names, and ``placement``."""
     path = click.Path(exists=exists, path_type=Path)
     text = "Rule table: a file that is merged into the packaged table, or a directory with all table files."
     return options(click.option(*names, "rules", type=path, multiple=True, help=text), WITHOUT_PLACEMENT)
@@ -72,7 +72,7 @@ serve_preview_options = options(
         "allowed_hosts",
         multiple=True,
         metavar="NAME",
-        help="Allow requests to this host name, as to IP addresses and localhost; *.NAME allows subdomains.",
+        help="A host name to allow, in addition to IP addresses and localhost; *.NAME allows subdomains.",
     ),
     click.option("--fit", metavar="URL", help="Address of the placement program, which answers /v1/fit."),
     RULES,

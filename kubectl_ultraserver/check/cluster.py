@@ -25,7 +25,7 @@ OPERATORS: Final = {
     "jobset.x-k8s.io/v1alpha2/jobsets": ("jobset", "write"),
     "leaderworkerset.x-k8s.io/v1/leaderworkersets": ("lws", "write"),
 }
-"""For each kind of job, the image name of its operator, and the verb that the guard requires of it."""
+"""For each kind of job, the image name of its operator, and the verb that its account needs for the guard."""
 
 BOUND_ACCOUNTS: Final = frozenset(
     {"system:serviceaccount:mpi-operator:mpi-operator", "system:serviceaccount:kubeflow:mpi-operator"}
@@ -80,7 +80,7 @@ def _guarantees(fleet: Fleet) -> Iterator[Line]:
 def operators(
     kinds: Collection[str], programs: Sequence[DeployedProgram], *, has_kueue: bool
 ) -> Iterator[Line]:
-    """Yields whether the operator of each served kind of job runs and, if Kueue's API is served, Kueue."""
+    """Yields whether each served kind's operator runs and, if Kueue's API is served, whether Kueue runs."""
     if MPIJOBS not in kinds:
         yield line(WARN, "no-mpijobs", kind=MPIJOBS)
     for kind, (name, _) in OPERATORS.items():
@@ -94,7 +94,7 @@ def operators(
 
 
 def _program_line(code: str, programs: Sequence[DeployedProgram], name: str, kind: str = "") -> Line:
-    """Returns whether a Deployment runs an image with this name. If not, its code ends with -not-found."""
+    """Returns whether a Deployment runs the image ``name``. If not, the line's code ends with -not-found."""
     matches = [program for program in programs if program.name == name]
     if not matches:
         return line(WARN, f"{code}-not-found", name=name, kind=kind)

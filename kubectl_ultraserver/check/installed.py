@@ -32,7 +32,7 @@ from placement.observe.model import COMPONENT
 PULL_ERRORS: Final = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 """The kubelet's reasons for a container whose image cannot be pulled."""
 MIN_DAYS: Final = 7
-"""The minimum remaining days of a certificate, as in the alert. Renewal begins long before."""
+"""The minimum remaining days of a certificate, as in the chart's alert. Renewal begins much earlier."""
 POLICIES: Final = frozenset(f"{NAME}-guard-{part}" for part in ("jobs", "pods", "bindings"))
 KINDS_POLICY: Final = f"{NAME}-guard-kinds"
 """The policy for the pod templates of the kinds in the chart's value ``kinds``."""
@@ -121,13 +121,13 @@ def tables(answers: ReadyzAnswers, revision: str, problem: str) -> Iterator[Line
             yield line(status, "replica-table", pod=pod, table=answer.get("table"), other=other)
 
 
-def bundles(registrations: Mapping[str, Object | None], served: set[bytes] | None) -> Iterator[Line]:
-    """Yields whether the registrations exist, and trust an authority of the served leaf (None if unknown)."""
+def bundles(registrations: Mapping[str, Object | None], issuers: set[bytes] | None) -> Iterator[Line]:
+    """Yields whether registrations exist, and trust one of ``issuers`` or, if it is None, any authority."""
     for kind, registration in registrations.items():
         wrong = list[str]()
         for hook in maps_at(registration, "webhooks"):
             trusted = authorities(text_at(hook, "clientConfig", "caBundle"))
-            wrong += [] if trusted and (served is None or trusted & served) else [text_at(hook, "name")]
+            wrong += [] if trusted and (issuers is None or trusted & issuers) else [text_at(hook, "name")]
         if registration is None:
             yield line(FAIL, "no-registration", kind=kind)
         else:
@@ -186,7 +186,7 @@ def placement(lease: Object | None, now: datetime, *, is_used: bool, has_kueue: 
 
 
 def queues(*, is_used: bool, has_kueue: bool) -> Iterator[Line]:
-    """Yields a problem if the rule table uses Kueue but Kueue is not installed, or the reverse."""
+    """Yields a problem if the table uses Kueue but it is not installed, or ignores an installed Kueue."""
     if is_used != has_kueue:
         yield line(FAIL, "queues-without-kueue") if is_used else line(WARN, "kueue-unused")
 
@@ -203,7 +203,7 @@ def guard(
 ) -> Iterator[Line]:
     """Yields whether the guard's policies are enforced, and whether they permit the accounts of operators.
 
-    With ``has_program``, also yields a line if no policy limits the account of whole-job admission.
+    If the placement program is installed (``has_program``), a policy must limit its account, too.
     """
     actions = {name_of(policy): set[str]() for policy in policies}
     for binding in (item for item in bindings if text_at(item, "spec", "policyName") in actions):

@@ -79,7 +79,7 @@ RESULTS: Final[Mapping[str, Result]] = {
         "you may not create {resources}",
         "install as an administrator of the cluster",
         _REQUIREMENTS,
-        passed="you may create all that is installed",
+        passed="you may create all objects of an installation",
     ),
     "no-namespace": Result(f"namespace {NAME} is created by the installation"),
     "namespace": Result(
@@ -183,7 +183,7 @@ RESULTS: Final[Mapping[str, Result]] = {
         passed=f"{_LEVEL} a Topology has it",
     ),
     "guard": Result(
-        "these warn only: {names}",
+        "these policies only warn: {names}",
         "set the value guard to enforce",
         _GUARD,
         passed="{count} policies are enforced",

@@ -19,7 +19,7 @@ from placement.decide.decide import Scene
 PATH: Final = "/v1/fit"
 MOST_BYTES: Final = 2 * 2**20
 MAX_AGE: Final = timedelta(minutes=1)
-"""If the last decision is older, there is no answer: the cluster may have changed too much."""
+"""If the last decision is older than this, there is no answer: the cluster may have changed too much."""
 PAUSE_FACTOR: Final = 9
 """The pause after an answer, as a multiple of the answer's time, because decisions need the processor."""
 

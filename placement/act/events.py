@@ -26,7 +26,7 @@ from placement.observe.model import COMPONENT, JobKey, Pod
 # after the last Event at the earliest.
 REPEAT: Final = timedelta(minutes=30)
 PAUSE: Final = timedelta(minutes=1)
-GRACE: Final = timedelta(seconds=5)  # a younger job gets no `WAITING` Event: some pods may not exist yet
+GRACE: Final = timedelta(seconds=5)  # before this age, a job gets no `WAITING` Event: it may lack pods
 # Maximum number of waiting jobs that get Events in a pass, in all and in one namespace, to avoid bursts.
 PER_PASS: Final = 50
 PER_NAMESPACE: Final = 10
@@ -107,7 +107,7 @@ class Reporter:
 
 
 def _pods_with_events(job: Job) -> list[Pod]:
-    """Returns the first worker and the first other pod. If gated pods exist, only these are used."""
+    """Returns the first worker and the first other pod of a job; if the job has gated pods, only of these."""
     members = job.gated_pods or job.pods
     workers = sorted(
         (member.pod for member in members if member.place is not None), key=lambda pod: pod.number

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from placement.act.metrics import Metrics
 
 WRITERS: Final = 8  # parallel writes for one job: in turn, 64 writes of 20 ms would take over a second
-NEEDED_COPIES: Final = 3  # every decision needs this number of `PassRunner.copies`, the first ones
+NEEDED_COPIES: Final = 3  # the number of `PassRunner.copies`, from the first, that every decision needs
 
 _log = logging.getLogger("placement")
 
@@ -66,8 +66,8 @@ class PassRunner:
     def __call__(self) -> float:
         """Decides, writes and reports if the copies are fresh; returns the seconds until the next pass.
 
-        The result is 0 if a write is missing or was refused. After a refused write, the job backs off, and
-        other jobs can get its units in the next pass.
+        The result is 0 if there was no time for a write, or a write was refused. After a refused write, the
+        job backs off, and other jobs can get its units in the next pass.
         """
         if not self.is_fresh():
             return self.interval * jitter()

@@ -19,7 +19,7 @@ Members = Sequence[Member]
 
 MOST_DEMANDS: Final = 4  # maximum number of demands of a job's workers; equal demands count once
 MOST_COMPARED: Final = 1000  # maximum number of conditions that a decision compares for one namespace
-RANKING_COST: Final = 10  # conditions that each `Ranking` adds: its demands are compared with all nodes
+RANKING_COST: Final = 10  # conditions that are counted for each `Ranking`: it compares all nodes
 MOST_TRIES: Final = 8  # maximum number of searches for units to reserve, for each namespace and guarantee
 
 

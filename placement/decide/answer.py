@@ -74,7 +74,7 @@ def pods_of(question: Mapping[str, Any], now: datetime) -> list[Pod]:
 def answer_for(scene: Scene, pods: Sequence[Pod], goes_on: Callable[[], bool] = lambda: True) -> Answer:
     """Returns whether a job with these Pods would start if it were created now.
 
-    The job preempts no other job. The forecast of the start ends when ``goes_on`` returns false.
+    The decision is made without preemption. The forecast of the start ends when ``goes_on`` returns false.
     """
     keys = {pod.key for pod in pods}
     tuning = replace(scene.tuning, preempts=False)

@@ -149,7 +149,7 @@ class Ranking:
         return by_server
 
     def possible_units(self, count: int | None = None) -> Sequence[Unit]:
-        """Returns units that a job could have if all other jobs ended. ``count`` limits the search."""
+        """Returns units that a job could have if all other jobs ended. Searches up to ``count`` of them."""
         missing_count = None if count is None else max(count - len(self._possible_units), 0)
         self._possible_units.extend(islice(self._more_units, missing_count))
         return self._possible_units

@@ -196,7 +196,7 @@ class Cluster:
         return [node for node in unheld if _first_lack((node,), demands, self.usage) is None]
 
     def holder(self, unit: Unit, size: int) -> JobKey | None:
-        """Returns a holder that keeps a block off a unit, or None. Blocks that need 1 node each share it."""
+        """Returns a holder that keeps a block off a unit, or None. Blocks that need 1 node can share it."""
         for node in unit.nodes:
             if jobs := self.holders.get(node.name):
                 for holder, needed in jobs.items():

@@ -281,7 +281,7 @@ class _DecisionMaker:
         return replace(shortage, victims=victims) if victims else shortage
 
     def _admission_without(self, job: Job, victims: Collection[JobKey]) -> Admission | None:
-        """Returns the job's admission as if victims and ending pods were gone; None if it still waits."""
+        """Returns the job's admission as if victims and ending pods were gone; None if the job waits."""
         scene = self._scene
         pods, inventory = without_jobs(scene.pods, scene.inventory, victims)
         other_pods = tuple(pod for pod in pods if isinstance(pod, EndedWorker) or not pod.deleting)
@@ -337,8 +337,8 @@ class _DecisionMaker:
         unstarted = tuple(member for member in job.admitted_workers if not member.pod.started)
         placed = len({member.pod.number for member in job.workers if member.pod.node})
         unsettled = self._memory.unsettled.get(job.key)
-        # The time begins at the admission, and again when more workers have nodes or all have started. When
-        # fewer have nodes, it goes on: otherwise users could delete pods to hold a unit without using it.
+        # The time begins at the admission. It begins again if more workers have nodes or all have started,
+        # but not if fewer have nodes: otherwise users could delete pods to hold a unit without using it.
         if not (unsettled and unstarted and placed <= unsettled.placed):
             unsettled = Unsettled(self._now, placed)
         self._next_memory.unsettled[job.key] = unsettled
@@ -381,7 +381,7 @@ class _DecisionMaker:
                 _, last_debt_at = self._next_memory.age_debts.get(namespace, (None, since))
                 self._add_debt(namespace, self._now - max(since, last_debt_at))
         for key, since in self._memory.recent_admissions.items():
-            # Later, it is unknown whether the job was deleted before or after a quarter of `Tuning.bound`.
+            # After that time, it is unknown whether the job was deleted within a quarter of `Tuning.bound`.
             if self._now - since < self._tuning.bound / 4:
                 if key in existing_jobs:
                     self._next_memory.recent_admissions.setdefault(key, since)

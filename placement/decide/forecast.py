@@ -34,8 +34,8 @@ def forecast(
     """Returns when waiting jobs may start, for the jobs whose start can be predicted.
 
     A running job without a time limit is assumed to run for as long again as it has run. A job that starts
-    later is assumed to run for its time limit or, without one, for the default time limit. The forecast
-    ignores jobs that do not exist yet, and later preemptions.
+    in the forecast is assumed to run for its time limit or, without one, for the default time limit. The
+    forecast ignores jobs that do not exist yet, and preemptions after the given decision.
 
     Args:
         scene: The inputs of the decision.

@@ -269,7 +269,7 @@ class Guarantees:
             self._teams[label][unit.id] = team
 
     def _use_of(self, row: Guarantee, team_units: list[Unit]) -> Use:
-        """Returns the use of a guarantee: healthy units first, then units with more nodes in use."""
+        """Returns the use of a guarantee. Healthy units are used first, then units with more nodes in use."""
         healthy = self._healthy_units[row.unit]
         team_units.sort(
             key=lambda unit: (unit.id not in healthy, -len(unit.names & self._holders.keys()), unit.id)

@@ -94,7 +94,7 @@ class Job:
 
     @cached_property
     def admitted_at(self) -> datetime | None:
-        """When the first worker with a node or pin was admitted (or created); None without such a worker."""
+        """When the first worker with a node or pin was admitted (without an admission: created); or None."""
         pods = (member.pod for member in self.workers if member.pod.node or member.pin)
         return min((pod.admitted_at or pod.created for pod in pods), default=None)
 
@@ -127,7 +127,7 @@ class Job:
 
     @cached_property
     def place(self) -> Place:
-        """The annotation of the first worker. Without a `mismatch`, all workers have its layout."""
+        """The placement annotation of the first worker. Without a `mismatch`, all workers have its layout."""
         return [member.place for member in self.workers if member.place][0]  # noqa: RUF015 - an IndexError without workers
 
     @cached_property
@@ -240,7 +240,7 @@ JobCache = dict[JobKey, tuple[list[Member], Job]]
 def jobs_of(pods: Iterable[Member], known_jobs: JobCache | None = None) -> JobCache:
     """Returns the jobs of pods, by key, each with its pods. A job has at least one gated pod or one worker.
 
-    If the pods of a known job are the same, its object is used again, with the properties that it has cached.
+    If a known job still has the same pods, its object is used again, with the properties that it has cached.
     """
     by_key: defaultdict[JobKey, list[Member]] = defaultdict(list)
     for member in pods:

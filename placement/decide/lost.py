@@ -52,7 +52,7 @@ class Losses:
         self._pods: defaultdict[JobKey, list[Member]] = defaultdict(list)
         # The losses that have lasted for `Tuning.failed_after`, and the losses of the victims.
         self.lasting: dict[JobKey, Loss] = {}
-        # When most nodes were last not Ready. Afterwards, nodes become Ready one after the other.
+        # The last time at which most nodes were not Ready. After it, nodes become Ready one after the other.
         self.cut_off_at: datetime | None = None
 
     def add(self, member: Member) -> None:
@@ -104,7 +104,7 @@ class Losses:
         return departure.deleted_at if departure and is_restart else None
 
     def backoff_reason(self, job: Job) -> str | None:
-        """Returns why a job may not leave a node now; None if it may."""
+        """Returns why a job must not leave its nodes now; None if it may leave them."""
         if self.cut_off_at == self._now:
             return messages.MOST_NOT_READY
         if self.cut_off_at and self._now - self.cut_off_at < self._tuning.failed_after:
@@ -129,7 +129,7 @@ class Losses:
         return frozenset(member.pod.uid for member in self._pods.get(key, ()) if member.pod.node)
 
     def record_launcher_deletion(self, job: Job) -> str:
-        """Returns why launchers must not be deleted again. If they may, records it and returns ''."""
+        """Returns why launchers must not be deleted again. If they may, records the deletion; returns ''."""
         times = self._memory.launcher_deletions.get(job.key, ())
         if len(times) < MOST_DEPARTURES:
             self._memory.launcher_deletions[job.key] = (*times, self._now)
@@ -267,7 +267,7 @@ def _block_cause(
 ) -> str | None:
     """Returns why a block cannot run on its unit; None if it can, or if the cause is not a node.
 
-    The node of a worker is gone or not Ready, or too few nodes of the unit are usable for missing workers.
+    It cannot if a worker's node is gone or not Ready, or if too few nodes are usable for missing workers.
     """
     for member in members:
         if member.pod.node and (why := cluster.topology.why_dead(member.pod.node)):

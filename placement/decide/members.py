@@ -38,7 +38,7 @@ class Member:
 
 
 def unexamined_member(pod: Pod, units: UnitSettings) -> Member:
-    """Returns a pod that cannot be examined, as if it had all devices that it requests and claims."""
+    """Returns a pod that a bug affects, as if it had all devices that it requests and claims."""
     uses_devices = pod.demand.uses(units.devices) or bool(pod.claims)
     return Member(
         pod, pod.key, pod.place, pod.demand, has_claim=False, uses_devices=uses_devices, pin=pod.pin
@@ -135,7 +135,7 @@ class Examiner:
         try:
             return requested_devices(self._inventory, pod), ""
         except ClaimError as error:
-            # An admitted pod holds the unit of its pin, even if its claims are gone.
+            # If the claims of an admitted pod are gone, it must still use devices, so that it holds its unit.
             all_devices = DeviceRequest(messages.ALL_CLAIMS, NEURON_DRIVER, 0)
             return ((all_devices,) if pod.admitted_at else ()), messages.fault(*error.args)
 

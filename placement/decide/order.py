@@ -18,13 +18,13 @@ from placement.observe.model import JobKey
 KEEP_TIME: Final = timedelta(days=1)
 KEEP_AGE: Final = timedelta(days=2)
 # For this time, in which its controller recreates its pods, a job that restarts after a node failure comes
-# before these two sorts. If it does not fit, it gets the first reservation, and then keeps its position.
+# before these two sorts. If the job does not fit, it gets the first reservation, and then keeps its position.
 RESTART_TIME: Final = timedelta(minutes=10)
 # A job is large if its number of workers is at least this part of the number of nodes with devices. In each
 # namespace, the oldest large job of at least `LARGE_JOB_AGE` is favoured for `LARGE_JOB_TIME`: it comes
 # before jobs of its priority that do not keep their position. Otherwise it could wait for weeks behind small
-# jobs, while more work arrives than the cluster can do. No job is favoured if its namespace has nodes and
-# would have more than `LARGE_JOB_SHARE` of the nodes with this job.
+# jobs, while more work arrives than the cluster can do. No job is favoured if its namespace already has nodes
+# and, with this job, would have more than `LARGE_JOB_SHARE` of all nodes.
 LARGE_JOB_PART: Final = 1 / 20
 LARGE_JOB_AGE: Final = timedelta(days=5)
 LARGE_JOB_TIME: Final = timedelta(days=2)
@@ -32,7 +32,7 @@ LARGE_JOB_SHARE: Final = 0.4
 
 
 class Order:
-    """The order of the jobs in one decision, by the memory of the last decision. Adds to the next memory."""
+    """The order of the jobs in one decision. Uses the last decision's memory, and fills the next memory."""
 
     def __init__(
         self, now: datetime, memory: Memory, next_memory: Memory, losses: Losses, preemptions: Preemptions
@@ -45,7 +45,7 @@ class Order:
         favoured_since = self._next_memory.favoured_since
         for job in jobs:
             since = self._memory.favoured_since.get(job.key)
-            if since and job.unpinned_workers and job.created <= since:  # otherwise the job is a new one
+            if since and job.unpinned_workers and job.created <= since:  # else it is a new job
                 favoured_since[job.key] = since
         favoured_jobs = self._favoured_jobs(jobs, shares)
         for key in favoured_jobs:
@@ -90,8 +90,8 @@ class Order:
         """Returns when waiting jobs began to keep their positions, even if `KEEP_TIME` is over.
 
         ``jobs`` are the jobs that wait or are admitted now. A job is forgotten when it has all its nodes, or
-        has a gated worker that was created later. While a namespace has a debt or a failure, none of its jobs
-        begins to keep its position.
+        has a gated worker that is newer than its entry. While a namespace has a debt or a failure, none of
+        its jobs begins to keep its position.
         """
         since_by_job = {
             key: since
@@ -148,7 +148,7 @@ class Order:
 
 
 def _is_large(job: Job, shares: Shares) -> bool:
-    """Returns whether a job is large, and its namespace would not have too many nodes."""
+    """Returns whether a job is large, and would not give its namespace too many nodes."""
     share, part = shares.by_namespace.get(job.key[0], 0.0), len(job.unpinned_workers) / shares.node_count
     is_within_share = share == 0 or share + part <= LARGE_JOB_SHARE
     return LARGE_JOB_PART <= part <= 1 and is_within_share

@@ -24,13 +24,13 @@ LONGEST_BACKOFF: Final = timedelta(minutes=30)
 # The time for which failures, departures and preemptions are remembered.
 MEMORY_TIME: Final = 2 * LONGEST_BACKOFF
 
-# How often a job may leave failed nodes, and how often its launchers are deleted first, in `MEMORY_TIME`.
+# How often a job may leave failed nodes, or have its launchers deleted before its workers, in `MEMORY_TIME`.
 MOST_DEPARTURES: Final = 3
 # How often jobs of a namespace may preempt other jobs within `MEMORY_TIME`.
 MOST_PREEMPTIONS: Final = 3
 
 # Maximum number of blocks for one pod with a plan: its own block and the blocks in its plan. Such a plan
-# has at most a fourteenth of the permitted bytes.
+# has at most a fourteenth of the bytes that the API server permits for annotations.
 MOST_PLANNED: Final = 256
 # Maximum characters of the reason for which a job waits. The API server accepts 1,024 bytes in an Event's
 # note.
@@ -128,8 +128,8 @@ class Cache(NamedTuple):
 class Memory:
     """What a decision remembers for the next decision. Maps have the keys of jobs, unless noted.
 
-    A new leader begins with an empty memory: its decisions are correct, but some come later. A decision fills
-    the maps, and nothing changes them afterwards.
+    A new leader begins with an empty memory: this delays some decisions, but makes none wrong. A decision
+    fills the maps, and nothing changes them afterwards.
     """
 
     unsettled: dict[JobKey, Unsettled] = field(default_factory=dict)
@@ -261,7 +261,7 @@ class Waiting:
     free_count: int = 0  # the number of free units
     withheld_count: int = 0  # how many free units are reserved for another job or kept by a guarantee
     reasons: tuple[str, ...] = ()  # why these units are reserved or kept
-    unit_causes: str = ""  # why the job cannot use each unit
+    unit_causes: str = ""  # for units that the job cannot use, the causes as a text
 
     def text(self, *, reserved: bool = False) -> str:
         """Returns why the job waits, without ``unit_causes``. ``reserved`` adds a text about reservations."""

@@ -1,8 +1,8 @@
 """Chooses the victims of a preemption: running jobs that end so that the first waiting job can start. Pure.
 
 Rows of the table permit namespaces to preempt. A job can be a victim only if its author or a row
-permits a restart, because all its pods are deleted. If all possible victims would not free enough units, no
-job is preempted.
+permits a restart, because all its pods are deleted. If even all possible victims together would free too few
+units, no job is preempted.
 """
 
 from collections import Counter
@@ -87,7 +87,7 @@ class Preemptions:
         return bool(self.current and self.current.job == job.key)
 
     def is_victim(self, key: JobKey) -> bool:
-        """Returns whether a job is a victim, and one of its pods has not ended since the preemption began."""
+        """Returns whether a job is a victim, and a pod that ran when the preemption began has not ended."""
         current = self.current
         return bool(current and key in current.victims and self.losses.uids_on_nodes(key) & current.pods)
 
@@ -170,7 +170,7 @@ class Preemptions:
     def _choose_victims(
         self, job: Job, ranking: Ranking, candidates: AbstractSet[JobKey]
     ) -> frozenset[JobKey] | None:
-        """Returns few, recently admitted victims; None if all candidates would not free enough units.
+        """Returns few, recently admitted victims; None if even all candidates would free too few units.
 
         If ending jobs free enough units, no victims are needed, and the result is empty.
         """

@@ -12,7 +12,7 @@ from placement.decide.topology import Topology
 from placement.observe.model import HIDDEN, POSITIVE, Apart, JobKey, Node, is_jobless
 
 # Maximum number of anti-affinity terms of one namespace's pods for one value of a node label. Terms that
-# select by at most one label, in one namespace, are not counted: they are looked up and not compared.
+# select by at most one label, in one or in all namespaces, are not counted: they are looked up, not compared.
 MOST_TERMS: Final = 200
 # Maximum number of comparisons in a decision between pods and the terms of one namespace's pods.
 MOST_COMPARED: Final = 200_000
@@ -87,7 +87,7 @@ class Repelling:
                     yield owner
 
     def is_unclear(self, nodes: Iterable[Node], namespace: str) -> bool:
-        """Returns whether nodes have too many terms to find out if these keep off pods of a namespace."""
+        """Returns whether nodes have too many terms to find out if any term keeps off pods of a namespace."""
         return bool(self._unclear) and any(
             (key, node.labels.get(key), selected) in self._unclear
             for node in nodes

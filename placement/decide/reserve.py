@@ -15,11 +15,11 @@ from placement.observe.model import Guarantee, Holders, JobKey, is_jobless
 # times (1.1 / 0.1, to the third power) as urgent as a job of a namespace with all nodes.
 SHARE_OFFSET: Final = 0.1
 SHARE_POWER: Final = 3
-# A younger job gets no reservation, except resuming jobs (`Order.is_resuming`). So if jobs arrive together,
+# Below this age, only a resuming job (`Order.is_resuming`) gets a reservation. So if jobs arrive together,
 # the jobs that fit start first. This time is also added to each age, so that shares matter for new jobs, too.
 MIN_AGE: Final = timedelta(minutes=10)
-# An older job gets a reservation although an earlier job of another namespace has one. Otherwise the earlier
-# job could hold the only reservation for ever, if it selects a unit that is never free.
+# A job of this age may get a reservation although an earlier job of another namespace has one. Otherwise
+# the earlier job could hold the only reservation for ever, if it selects a unit that is never free.
 OVERDUE_AGE: Final = timedelta(days=1)
 # The maximum number of general reservations.
 MOST_RESERVATIONS: Final = 4
@@ -45,8 +45,8 @@ class Shares:
 class End(NamedTuple):
     """The time at which a job ends or a unit becomes free.
 
-    A known time sorts before an assumed time. A known time sorts last if it is further away than the default
-    time limit. Otherwise a reservation could include a unit that becomes free only after years.
+    A known time sorts before an assumed time. But a known time that is further away than the default time
+    limit sorts last, so that a reservation does not prefer a unit that becomes free only after years.
     """
 
     is_late: bool
@@ -123,7 +123,7 @@ class Ends:
         return latest
 
     def latest_end(self, job: Job) -> datetime:
-        """Returns the latest end of a job that is admitted now and keeps its limit, or the default limit."""
+        """Returns the latest end of a job that is admitted now and keeps its limit (if none, the default)."""
         return self._now + self._bound + (self._trusted_limit(job.key, job.limit) or self._default)
 
     def end(self, key: JobKey) -> End | None:
@@ -153,7 +153,7 @@ class Reservation:
     nodes: frozenset[str]
     begin: datetime  # when the last unit becomes free
     is_assumed: bool  # whether ``begin`` depends on an assumed end
-    is_internal: bool  # whether only jobs of the same namespace are excluded
+    is_internal: bool  # whether only jobs of this job's namespace are excluded
     # If not None, the units are within this guarantee, and jobs of other teams may still use them.
     guarantee: Guarantee | None = None
 

@@ -46,7 +46,7 @@ class Topology:
         return {name: tuple(node.unit(key) or "" for key in labels) for name, node in self.nodes.items()}
 
     def _nodes_with(self, key: str, value: str) -> tuple[str, ...]:
-        """Returns the names of the nodes whose label has a value, even if the nodes form no unit."""
+        """Returns the names of the nodes whose label has the given value, even if they form no unit."""
         return tuple(name for name, node in self.nodes.items() if node.labels.get(key) == value)
 
     def _count_with_devices(self, devices: frozenset[str]) -> int:
@@ -89,7 +89,7 @@ class Topology:
     def _units_for(
         self, key: str, size: int, unit_size: int, demands: tuple[Demand, ...]
     ) -> tuple[Mapping[str, Unit], Mapping[str, Cause]]:
-        """Returns units with the nodes that suit pods; and why other units do not. Ignores holders."""
+        """Returns units with the nodes that suit pods; and causes for unsuitable units. Ignores holders."""
         units, causes = {}, {}
         for unit in self.units_of_label(key).values():
             part, cause = _fitting_part(unit, size, unit_size, demands)

@@ -174,7 +174,7 @@ def _requests(devices: Object) -> Iterator[Request]:
 
 
 def _attributes(device: Object, driver: str) -> Conditions:
-    """Returns a device's driver and attributes. The driver is the domain of an attribute that has none."""
+    """Returns a device's driver and attributes. If an attribute has no domain, the driver is its domain."""
     conditions = {
         condition(name if "/" in name else f"{driver}/{name}", value)
         for name, values in (device.get("attributes") or {}).items()

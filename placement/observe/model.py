@@ -22,8 +22,8 @@ from placement import messages
 COMPONENT: Final = "ultraserver-placement"
 # The label that every namespace has, with the namespace's name as its value.
 NAMESPACE: Final = "kubernetes.io/metadata.name"
-# A host port is a resource whose name is this text and the port. For a pod with more than `MOST_PORTS`, this
-# text alone is the name of one resource for all its ports. It keeps later pods with host ports off the node.
+# A host port is a resource whose name is this text and the port. If a pod has more than `MOST_PORTS`
+# ports, this text alone names one resource, which keeps later pods with host ports off the node.
 PORT: Final = "host port"
 # Labels by which the table's anti-affinity selects pods; they are stored for every pod.
 MARKS: Final = frozenset(
@@ -134,7 +134,7 @@ MOST_GUARANTEED: Final = 100_000
 OFF_MODES: Final = ("off", False)
 # The namespace and the job label of a job. A pod without the label is a job of its own, named ``/pod/NAME``.
 JobKey = tuple[str, str]
-# For each node that has holders: the jobs, each with the number of nodes that it needs for itself.
+# For each node that has holders: the jobs, each with the number of nodes that the job needs for itself.
 Holders = Mapping[str, Mapping[JobKey, int]]
 # Why an object cannot be read or compared: a key of `placement.messages.FAULTS`, and the values of its text.
 Fault = tuple[str | int, ...]
@@ -201,7 +201,7 @@ def _kinds(family: Mapping[str, Any]) -> Iterator[tuple[str, UnitKind]]:
 
 
 def is_jobless(job: JobKey) -> bool:
-    """Returns whether a key belongs to a pod without a job label, or to a claim. Other keys have a job id."""
+    """Returns whether a key belongs to a pod that is in no job, or to a claim, and not to a job."""
     return job[1].startswith("/")
 
 
@@ -241,10 +241,10 @@ class Term(NamedTuple):
 class Apart:
     """A term of a pod's required anti-affinity. `placement.observe.read` uses one object for equal terms."""
 
-    key: str  # the topology key: the pod avoids nodes with the same value of this label
+    key: str  # the topology key: the pod avoids nodes that have the value of a selected pod's node
     labels: tuple[Expression, ...] | None  # the label selector; None if the term selects no pods
     # The namespaces of the pods that the term selects. Without `namespaces` and `spaces`, the term selects
-    # pods of its own namespace.
+    # pods in the namespace of the pod that has the term.
     namespaces: frozenset[str] = frozenset()
     # The selector of further namespaces, reduced to conditions on their names; None if the term has none.
     spaces: tuple[Expression, ...] | None = None

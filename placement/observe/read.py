@@ -101,7 +101,7 @@ def read_pod(raw: Object) -> Pod | None:
     except ContractError as error:
         fault = "place", str(error)
     claims = spec.get("resourceClaims") or () if place else ()
-    # A Pod without an annotation also holds its nominated node, on which kube-scheduler preempts other Pods.
+    # Without a placement annotation, a Pod also holds the node on which kube-scheduler preempts Pods for it.
     node = spec.get("nodeName") or (not place and status.get("nominatedNodeName")) or ""
     annotations = metadata.get("annotations") or {}
     admitted_at, plan = _pin_time_and_plan(annotations, place, spec)
@@ -121,7 +121,7 @@ def read_pod(raw: Object) -> Pod | None:
         demand=read_demand(spec, status, with_conditions=bool(place) and not fault),
         claims=tuple(_claims(claims[:MOST_CLAIMS], status)),
         labels=labels if place and not fault else _stored_labels(labels, has_node=bool(node)),
-        # The anti-affinity of a pod without a node and without an annotation has no effect yet.
+        # The anti-affinity of a pod with neither a node nor a placement annotation has no effect yet.
         apart=read_apart(spec, MOST_TEXT if place else MOST_APART_TEXT) if place or node else (),
         node=node,
         admitted_at=admitted_at,
@@ -271,7 +271,7 @@ def host_ports(spec: Object) -> dict[str, int]:
 
 
 def _stored_labels(labels: Mapping[str, str], *, has_node: bool) -> Mapping[str, str]:
-    """Returns all labels if they are few, else `MARKS` and `HIDDEN`. Without a node, returns only `MARKS`."""
+    """Returns all labels if they are few, else `MARKS` and `HIDDEN`; of a pod without a node, `MARKS`."""
     are_few = len(labels) <= MOST_LABELS and sum(map(len, map(str, labels.items()))) <= MOST_APART_TEXT
     if has_node and are_few:
         return _shared_labels(tuple(labels.items()))

@@ -87,7 +87,7 @@ TEXTS = [
         messages.refused("why", ours=True),
         "refuses it, because the webhook uses another table than the preview service: why",
     ),
-    (messages.server_answer(stores=True, differs=False), "would store that"),
+    (messages.server_answer(stores=True, differs=False), "would store what the preview shows"),
     (messages.server_answer(stores=True, differs=True), "would store something else:"),
     (messages.server_answer(stores=False, differs=False), "refuses it, as the table does"),
     (messages.server_answer(stores=False, differs=True), "would not store it:"),

@@ -15,7 +15,7 @@ from kube.api import Object
 from kubectl_ultraserver import __main__ as cli
 from kubectl_ultraserver.listing import LEASE_PATH
 from kubectl_ultraserver.messages import AHEAD, ENDLESS, ESTIMATE, EXACT, ORDER, RESERVED, out_of_time
-from kubectl_ultraserver.queue import MAX_SECONDS, Queue, queue, standing_text
+from kubectl_ultraserver.queue import MAX_SECONDS, Queue, position_text, queue
 from kubectl_ultraserver.table import Table
 from kubectl_ultraserver.terminal import explanation_lines
 from placement.observe.model import units_of
@@ -372,12 +372,12 @@ def test_each_group_of_a_job_has_a_line() -> None:
 
 def test_the_first_line_about_a_job_that_fits_or_has_no_known_start() -> None:
     fits = queue_of(waiting_job("train", 4, 30))
-    assert standing_text(fits, fits.entries[0], NOW).startswith(
+    assert position_text(fits, fits.entries[0], NOW).startswith(
         "waits in position 1 of 1, and fits us-01; see "
     )
     stopped_program = queue_of(running_job("a", 1, 2, 3), waiting_job("train", 4, 30), lease=None)
     text = "waits in position 1 of 1, and its start time is not known"
-    assert standing_text(stopped_program, stopped_program.entries[0], NOW) == text
+    assert position_text(stopped_program, stopped_program.entries[0], NOW) == text
 
 
 def test_a_terminal_shows_that_starts_are_computed(api: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:

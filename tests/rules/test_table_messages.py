@@ -66,8 +66,8 @@ CONSTANTS = {
     "does_nothing": "does nothing: add {}",
     "same_name": "{!r} is the name of {} rows: rename one",
     "NO_NUMBER": (
-        "has no `number`, so blocks of a larger job can straddle, and whole-job admission does not place "
-        "the job: add `number`"
+        "has no `number`, so whole-job admission places no job of this kind, and jobs of several blocks can "
+        "straddle: add `number`"
     ),
     "NOT_ONE_SOURCE": "each summand needs exactly one of label, env and podName",
     "SEVERAL_GROUPS": "is empty, so the object is a Pod, which has one group: remove the other groups",
@@ -120,7 +120,7 @@ CONSTANTS = {
     ),
     "BY_LABEL": "matches labels, and a Pod might not have its job's labels: set them in pod templates, too",
     "label_of_rule": "rule {} sets this label: match a label that authors of jobs set",
-    "HIDDEN_GUARANTEE": "unreachable: earlier guarantees apply to all its namespaces; move this row up",
+    "HIDDEN_GUARANTEE": "unreachable: earlier guarantees apply to all namespaces of this row; move it up",
     "no_unit": "no family that is on has units of {!r}{}",
     "other_unit": "must be the same in all guarantees of a family, but another row has {!r}",
     "other_version": "is not {}, so this is not a table of release 0.2.0",
@@ -146,7 +146,7 @@ CONSTANTS = {
         "add `numbered: true` if the rule is for Indexed Jobs"
     ),
     "no_variant": (
-        "rule {} no longer has a variant of the AWS document, which 0.2.0 applied to other jobs: use "
+        "rule {} no longer has a variant of the AWS document for jobs that the rule does not match: use "
         "`extends: aws-document`, or remove the row"
     ),
     "partly_replaced": (

@@ -72,7 +72,7 @@ def answer(table: Table, endpoint: str, body: bytes) -> Answer:
         outcome = HANDLERS[endpoint](table, review)
         encoded = encode(review.uid, outcome)
     except Exception:
-        # Any other error is internal. The log has it, and the API server applies the failurePolicy.
+        # Every error here is internal. The log has it, and the API server applies the failurePolicy.
         fields = {"uid": review.uid, "kind": review.kind, "endpoint": endpoint}
         log.exception("review %s failed", review.uid, extra=fields)
         message = f"{reason_of(500)} for uid {review.uid}"

@@ -56,7 +56,7 @@ def verify(table: Table, review: Review, *, refuse: bool = False) -> Outcome | N
     for request in possible_requests(table, review.request):
         outcomes.append(evaluate(table, request))
         # The API server writes defaults into added fields. Their digests then differ from the record, so an
-        # evaluation replaces the record. The guard refuses records that the webhook did not write.
+        # evaluation replaces only the record. The guard refuses records that the webhook did not write.
         operations = outcomes[-1].operations
         is_mutated = all(item["op"] == "replace" and record.is_record(item["path"]) for item in operations)
         if is_mutated and not outcomes[-1].denials:
@@ -75,7 +75,7 @@ def verify(table: Table, review: Review, *, refuse: bool = False) -> Outcome | N
 
 
 require: Final[Handler] = partial(verify, refuse=True)
-"""Refuses an object that lacks the changes, as `verify` describes."""
+"""Refuses a new object that lacks the webhook's changes, as `verify` describes."""
 
 
 def _records(table: Table, obj: Json) -> list[record.Record]:

@@ -35,7 +35,7 @@ class Review:
         operation: ``CREATE``, ``UPDATE``, ``DELETE`` or ``CONNECT``; empty if the review is on a subresource.
         kind: The kind of the new object, without its API version; empty if there is no new object.
         name: The name of the object; empty if the API server generates the name later.
-        stored: The stored object that is updated or deleted; otherwise None.
+        stored: The stored object that is updated or deleted; None if there is no stored object.
     """
 
     uid: str

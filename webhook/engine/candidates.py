@@ -82,7 +82,7 @@ def explain_no_device(table: Table) -> str:
 
 
 def _explain_elsewhere(job: Job, groups: Sequence[Group]) -> str | None:
-    """Returns the owner, label or toleration that shows that a job is for other nodes; None if none does."""
+    """Returns the owner, label or toleration by which a job is not for UltraServers; None if it has none."""
     elsewhere, metadata = job.table.candidates.elsewhere, get_map(job.object, ("metadata",))
     for owner in get_maps(metadata, ("ownerReferences",)) if "ownerReferences" in metadata else ():
         group, kind = text_of(owner.get("apiVersion")).partition("/")[0], text_of(owner.get("kind"))

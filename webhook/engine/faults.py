@@ -1,7 +1,7 @@
 """Finds faults of a job: fields that can fail, have no effect, or hinder placement.
 
 The API server accepts such fields. Rules can match each kind of fault. Most kinds are searched only in
-objects that contain a text of `FAULT_FINDERS`, so that a valid job costs little.
+objects that contain the text for the kind in `FAULT_FINDERS`, so that a valid job costs little.
 """
 
 import re
@@ -25,14 +25,14 @@ MOST_NAMES: Final = 20
 """Maximum number of unknown keys, or resources, that are compared with known ones. Comparing is slow."""
 
 SHORTEST_NAME: Final = 6
-"""Minimum length, without the domain, of resource names that are compared. Shorter names are too common."""
+"""Minimum length of resource names that are compared without their domain. Shorter names are too common."""
 
 MISSPELLINGS: Final = frozenset({"resource", "key"})
 MOST_MISSPELLINGS: Final = 5
 """Maximum number of faults of each kind in `MISSPELLINGS`, the kinds for misspelt names."""
 
 HOSTFILE: Final = "/etc/mpi/hostfile"
-"""The host file of the operator, which lists the workers in the order of their numbers."""
+"""The host file of mpi-operator, which lists the workers in the order of their numbers."""
 
 _FILE: Final = rf"[\"']?{HOSTFILE}(?![\w./-])"
 _HOSTFILE_VARIABLE: Final = r"(?:OMPI|PRTE)_MCA_\w*default_hostfile|(?:I_MPI_)?HYDRA_HOST_FILE"

@@ -49,13 +49,13 @@ def job_id(request: Request, name: str, generate_name: str, uid: str) -> str:
 
 
 def _read_kind_and_group(obj: Json) -> str:
-    """Returns ``Kind.group`` of an object, or ``Kind`` in the core group. The version can change."""
+    """Returns ``Kind.group``, or ``Kind`` in the core group, without the version, which can change."""
     group = str(get(obj, ("apiVersion",))).rpartition("/")[0]
     return f"{get(obj, ('kind',))}.{group}".rstrip(".")
 
 
 def first_uid(request: Request, generate_name: str, old_uid: str, label: Json) -> str:
-    """Returns the uid of a job's first review, from which the value for an unnamed job is computed.
+    """Returns the uid of a job's first review, from which the job label of an unnamed job is computed.
 
     The API server may call the webhook again for the same object, with another uid (kube-apiserver,
     ``pkg/admission/plugin/webhook/request/admissionreview.go``). Therefore the record has the uid of the

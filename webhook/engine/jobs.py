@@ -111,7 +111,7 @@ class Job:
 
     @property
     def has_workers(self) -> bool:
-        """Whether the job takes nodes, and its groups with the role worker have pods if there are any."""
+        """Whether the job takes nodes and, if it has groups with the role worker, these groups have pods."""
         return self.nodes > 0 and (self.workers > 0 or all(group.role != WORKER for group in self.groups))
 
     def instance_types(self, role: str = WORKER) -> Sequence[str]:
@@ -130,7 +130,7 @@ class Job:
 
     @cached_property
     def place(self) -> Place | None:
-        """A Pod's placement: by its annotation or else its workload row. None if invalid, or not a Pod."""
+        """A Pod's placement, by annotation or else its workload row; None if the annotation is invalid."""
         if not self.is_pod:
             return None
         try:
@@ -142,7 +142,7 @@ class Job:
     def block(self) -> str | None:
         """The block of a Pod in its job; None if the job has only one block or blocks of one worker.
 
-        Also None if the Pod has no valid placement annotation, number or group label.
+        Also None if the Pod has no valid placement, number or group label.
         """
         place, metadata = self.place, self.metadata
         try:
@@ -189,8 +189,8 @@ class Job:
 def find_permitted_types(table: Table, family: Family, groups: Sequence[Group]) -> Sequence[str]:
     """Returns the family's instance types (names or globs) that the node selections of all groups permit.
 
-    If the family has globs, names that the groups choose come first. The result is also empty if a group
-    excludes the family's nodes by another label.
+    If the family has globs, names that the groups choose come first. If a group excludes another label of the
+    family's nodes, the result is empty.
     """
     selections = [group.selection for group in groups if group.selection.selector or group.selection.terms]
     if not selections:

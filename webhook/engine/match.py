@@ -190,7 +190,7 @@ def _find_matching_groups(match: Match, job: Job) -> Sequence[Group] | str:
         else:
             groups.append(group)
     if not groups or (match.every and reasons):
-        return reasons[0]  # the reason of the first template
+        return reasons[0]  # the reason of the first template that does not match
     if match.single is not None and match.single != (len(groups_of_role) == 1):
         return f"the job has {len(groups_of_role)} {match.role} templates"
     for condition in match.object_conditions:

@@ -133,7 +133,7 @@ class Outcome:
             and `evaluate.FACTS`.
         refusing: The names of the rules and shapes that refuse the job.
         unplaced: Reasons why no node can take the job's workers; empty if no rule finds such a reason.
-        enforced: The outcome with enforced shadow rules; None if neither the table nor a rule is in shadow.
+        enforced: The outcome without shadow mode; None if neither the table nor a rule is in shadow.
         kind_if_unchanged: The kind if there are no operations and no denials; ``UNCHANGED`` for a candidate.
         has_pods: Whether an update changes nothing because the Pods already exist.
         rules_by_path: The name of the last rule that set each value, as in `Progress`; None if not requested.

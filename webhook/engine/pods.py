@@ -11,8 +11,8 @@ from webhook.rows.workloads import WORKER, Factor
 def pods_of(job: Job, stored_object: Json) -> Iterator[tuple[str, int, int, Json]]:
     """Yields the Pods of a job, in the order of the groups and of the numbers.
 
-    If the pods of the object are placed as separate jobs, only those of the first job are yielded. A group
-    has at most as many Pods as a candidate may have. The templates are those of the stored object, with the
+    If the pods of the object are placed as separate jobs, only those of the first job are yielded. At most
+    `MOST_WORKERS` Pods of a group are yielded. The templates are those of the stored object, with the
     webhook's additions. Names and labels that the operator sets are missing if the table does not have them.
 
     Yields:

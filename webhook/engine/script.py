@@ -11,11 +11,11 @@ from webhook.objects.record import ANNOTATIONS
 from webhook.objects.tree import Json, Path, get_map, get_maps, put
 
 VARIABLE: Final = "ULTRASERVER_SCRIPT"
-"""The environment variable by which containers get the script. The table sets it from the annotation."""
+"""The variable by which containers get the script. The table sets it from annotation `keys.INIT_SCRIPT`."""
 
 
 def add_script(pod: Json, templates: dict[Path, Json], text: str) -> dict[Path, Json]:
-    """Returns the templates of a Pod. Adds the text if the Pod runs the script and does not have its text.
+    """Returns the templates of a Pod; adds the script's text if the Pod runs the script and lacks the text.
 
     Raises:
         WrongTypeError: The annotations of the Pod are not a map.

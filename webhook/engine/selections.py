@@ -102,9 +102,9 @@ def _find_contradicting_terms(job: Job, group: Group, shape: JobShape, label_val
 
 
 def find_separating_constraints(job: Job) -> Iterator[str]:
-    """Yields the fields of spread constraints that separate a unit's workers.
+    """Yields the fields of spread constraints that can separate a unit's workers.
 
-    Workers whose node selector names one unit are not separated.
+    They separate no workers whose node selector names one unit. This function does not check the selector.
     """
     if shape := job.shape:
         terms = (term for group in job.by_role[WORKER] for term in _find_terms(job, group, job.job_label))
@@ -155,7 +155,7 @@ def _read_expressions(term: Json) -> Iterator[tuple[str, Json, list[Json]]]:
 
 
 def _is_met(name: str, value: Json, operator: Json, values: list[Json]) -> bool:
-    """Returns whether a label value meets a requirement. A missing label can still get the value ``name``."""
+    """Returns whether a label value meets a requirement. A missing label may get the job's ``name`` later."""
     is_listed = (name if value is None else value) in values
     exists = value is not None or is_listed
     return {"In": is_listed, "NotIn": exists and not is_listed, "Exists": exists}.get(str(operator), False)

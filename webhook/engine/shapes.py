@@ -20,7 +20,7 @@ DISTANCE: Final = 100
 
 
 def choose_shape(job: Job) -> JobShape:
-    """Returns the first shape of the family that fits the job's size and, if it names one, its node config.
+    """Returns the family's first shape that fits the job's size and the node config (if the job names it).
 
     Raises:
         JobError: No shape fits, the job is too large, or the node config is invalid. If possible, the
@@ -76,7 +76,7 @@ def _explain_no_shape(family: Family, nodes: int) -> str:
 def _find_named_config(job: Job) -> tuple[str, str] | None:
     """Returns field and value of the node config that a job names; None if it names no node config.
 
-    A job can name it by an annotation or label, or else by an environment variable; and by device claims.
+    An annotation, a label or else an environment variable can name it. Device claims can name it, too.
 
     Raises:
         JobError: The job names two different node configs.

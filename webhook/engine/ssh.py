@@ -21,7 +21,7 @@ OPTIONS: Final = {
 
 _VARIABLE: Final = r"(OMPI|PRTE)_MCA_plm_[rs]sh_(args|agent)|(HYDRA_LAUNCHER|I_MPI_HYDRA_BOOTSTRAP)_E[A-Z_]+"
 _SETTING: Final = re.compile(rf"{'|'.join(OPTIONS)}|{_VARIABLE}|[./]ssh/config|ssh_config")
-_SIGNS: Final = ("ssh", "plm_", "HYDRA_", "-exec")
+_SETTING_PARTS: Final = ("ssh", "plm_", "HYDRA_", "-exec")
 _LISTS: Final = frozenset({"env", "envFrom", "volumeMounts"})
 
 LONGEST_COMMAND: Final = 1 << 14
@@ -36,8 +36,8 @@ def read_ssh(container: Mapping[str, Json]) -> Mapping[str, Json]:
     """
     words = [word for key in ("command", "args") for word in read_texts(container.get(key))]
     text = "\n".join(words)
-    # Most containers have no sign of a setting. A search for the pattern would cost ten times as much.
-    if _LISTS.isdisjoint(container) and not any(map(text.__contains__, _SIGNS)):
+    # Every match of `_SETTING` contains one of these parts. A search for `_SETTING` takes ten times as long.
+    if _LISTS.isdisjoint(container) and not any(map(text.__contains__, _SETTING_PARTS)):
         return {}
     # If a name occurs twice, the kubelet uses the last variable.
     env = {str(item.get("name")): item for item in get_maps(container, ("env",))}

@@ -113,7 +113,7 @@ def _update(table: Table, workload: Workload, request: Request, stored: Json) ->
     is_resized = new_job.has_workers and stored_job.nodes != new_job.nodes
     if is_resized and isinstance(updates, Suspending) and is_suspended_without_pods(updates, stored):
         if not new_job.generate_name:
-            return _resize(table, request, templates, updates.keeps)
+            return _resize(table, request, templates, updates)
         warnings.append(message("size-kept"))
     budget = Budget(new)
     result, patch = compute_patch(
@@ -143,17 +143,17 @@ def _changes_copies(table: Table, workload: Workload, stored: Json, new: Json) -
     return any(not same(old_main.get(key) or None, new_main.get(key) or None) for key in COPIED_FIELDS)
 
 
-def _resize(table: Table, request: Request, templates: list[_StoredGroup], kept_role: str | None) -> Outcome:
+def _resize(table: Table, request: Request, templates: list[_StoredGroup], updates: Suspending) -> Outcome:
     """Returns the outcome for the job as if it were created in its new size and without the old additions.
 
-    Warns if the launcher's Job was created from another template than the new one. ``kept_role`` is the role
-    whose Job is kept while the job is suspended: the launcher, or None.
+    Warns if the launcher's Job, which exists while the job is suspended, was created from another template
+    than the new template. ``updates.keeps`` is the role of the launcher; None if there is no such Job.
     """
     new = request.object
     bare_object, budget = new, Budget(new)
     for _, path, template in templates:
         old_record = record.read(template)
-        # `evaluate` removes the additions of the new object's own record. Its record differs from the stored
+        # `evaluate` removes the additions in the new object's record. This record differs from the stored
         # record if the API server calls the webhook twice for one update.
         if old_record and old_record != record.read(get(new, path)):
             bare_object = put(bare_object, path, take_back(get(new, path), old_record.additions, budget))
@@ -163,10 +163,10 @@ def _resize(table: Table, request: Request, templates: list[_StoredGroup], kept_
     result, operations = compute_patch(new, {path: get(outcome.after, path) for _, path, _ in templates})
     spec = ("spec",)
     is_launcher_outdated = any(
-        role == kept_role and not same(get(template, spec), get(result, (*path, *spec)))
+        role == updates.keeps and not same(get(template, spec), get(result, (*path, *spec)))
         for role, path, template in templates
     )
-    launcher = f"{get(new, ('metadata', 'name'))}-{kept_role}"
+    launcher = f"{get(new, ('metadata', 'name'))}-{updates.keeps}"
     warnings = [message("launcher-kept", launcher)] if is_launcher_outdated else []
     return replace(
         outcome,

@@ -33,7 +33,7 @@ def compute_values(job: Job) -> dict[str, Json]:
     for role, placeholders in job.table.role_placeholders[job.workload.name].items():
         if groups := job.by_role.get(role):
             values |= compute_template_values(groups[0], placeholders)
-            # If the pods select other machines, there is no value, so rules that use it are skipped.
+            # If the pods select no machine of the family, there is no value. Rules that use it are skipped.
             type_placeholder = f"{role}.instanceType"
             if type_placeholder in job.table.placeholders_by_workload[job.workload.name] and (
                 types := job.instance_types(role)

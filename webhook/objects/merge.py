@@ -23,7 +23,7 @@ MAX_SELECTOR_TERMS: Final = 2000
 """Maximum number of node selector terms to which a rule may add an expression.
 
 Each term grows by about eighty characters, and the record by ten digits for each term. With more terms, the
-record could exceed the 256 KiB that Kubernetes allows for annotations, and the job the 1.5 MiB of etcd.
+record could exceed 256 KiB, Kubernetes' limit for annotations, and the job 1.5 MiB, the limit of etcd.
 """
 
 
@@ -89,7 +89,7 @@ class Merge:
         ``old`` is the template, or the map at ``path`` in the template.
 
         Raises:
-            WrongTypeError: The template has a type that Kubernetes does not allow.
+            WrongTypeError: A value in the template has a type that Kubernetes does not allow.
         """
         old_map = old if isinstance(old, dict) else {} if old is None else as_map(old, self.root + path)
         self.template = self.template if path else old

@@ -17,11 +17,11 @@ from webhook.objects.tree import Json, Path, canonical, drop, get, get_maps, put
 INIT_CONTAINERS: Final = ("spec", "initContainers")
 
 CHARACTERS_PER_STEP: Final = 4
-"""For each value that is searched in the new template, this number of its characters costs one step."""
+"""Characters of the new template that cost one step, for each value that is searched in the template."""
 
 
 def put_back(stored: Json, new: Json, template_path: Path, budget: Budget) -> Json:
-    """Returns the new template with the additions in the stored record, the record itself, and stored marks.
+    """Returns the new template with the stored record, the record's additions, and the stored `record.MARKS`.
 
     A record, marks and a gate that the stored template does not have are removed from the new template.
     If the new template has another value in the field of an addition, the other value stays. An element
@@ -30,7 +30,7 @@ def put_back(stored: Json, new: Json, template_path: Path, budget: Budget) -> Js
 
     Raises:
         OverBudgetError: The record costs too much.
-        WrongTypeError: The new template has a type that Kubernetes does not allow.
+        WrongTypeError: A value in the new template has a type that Kubernetes does not allow.
     """
     entry = record.read(stored)
     result = new if entry is None else _with_additions(stored, entry, new, template_path, budget)

@@ -117,8 +117,8 @@ def strip(
 ) -> tuple[Json, bool, dict[str, Json]]:
     """Returns the template as the user wrote it: without the recorded additions, the record, marks and gate.
 
-    Marks and the gate are removed even if the record does not name them. If the record costs too much, the
-    other additions stay. A Pod keeps its marks and its gate, because they come from its template.
+    Marks and the gate are removed even if the record does not name them. If the record costs too much, all
+    recorded additions stay. A Pod keeps its marks and its gate, because they come from its template.
 
     Returns:
         The template; whether there is a record that costs no more than the budget; and the removed marks and

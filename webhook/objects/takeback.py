@@ -1,6 +1,6 @@
 """Removes the additions that a record names, within a budget of work.
 
-This is the main part of an evaluation whose cost a user could choose, because the record decides how many
+A user who forges a record could choose the cost of this work, because the record decides how many
 digests are compared. Therefore an evaluation has a budget of steps in proportion to the object's size. A
 record that costs more cannot be the webhook's (ADR 0002). No clock is read, so that the same object always
 costs the same.
@@ -69,7 +69,7 @@ class Removal:
         path: The path of the map entry, or of the list of the element. ``[NAME]`` selects a list element.
         value: The value of the entry, or the element. For a node selector term, a term that has only the
             removed expression.
-        is_element: Whether the value was an element of a list, or a part of one.
+        is_element: Whether the value was an element of a list, or a part of an element.
     """
 
     path: tuple[str, ...]
@@ -91,7 +91,7 @@ def take_back(
     budget: Budget,
     removals: list[Removal] | None = None,
 ) -> Json:
-    """Returns the template without its unchanged additions; the same object if it has no unchanged addition.
+    """Returns the template without its unchanged additions; ``template`` itself if it has no such addition.
 
     A replaced variable of a Pod gets its old value. ``additions`` has the format of ``merge.Additions``. The
     removed values are appended to ``removals``.

@@ -23,23 +23,23 @@ def containers(template: Json) -> Iterator[dict[str, Json]]:
     )
 
 
-def main_container(template: Json, signs: Collection[str], resources: Collection[str]) -> dict[str, Json]:
-    """Returns the container with the most signs, which are names of variables and of mounted volumes.
+def main_container(template: Json, names: Collection[str], resources: Collection[str]) -> dict[str, Json]:
+    """Returns the container with the most variables and mounted volumes that have one of the names.
 
-    If ``signs`` is empty, device limits and the key ``claims`` are the signs. If several containers have as
-    many signs, returns the first of them. Without containers, returns an empty map.
+    If ``names`` is empty, limits of ``resources`` and the key ``claims`` are counted instead. If several
+    containers have the maximum, returns the first of them. Without containers, returns an empty map.
     """
     if len(items := get_maps(template, ("spec", "containers"))) <= 1:
         return items[0] if items else {}
-    is_sign = (signs or (*resources, "claims")).__contains__
-    return max(items, key=lambda container: sum(map(is_sign, _names_in(container, signs))))
+    is_counted = (names or (*resources, "claims")).__contains__
+    return max(items, key=lambda container: sum(map(is_counted, _names_in(container, names))))
 
 
-def _names_in(container: Json, signs: Collection[str]) -> Iterator[Json]:
-    parts = (("env",), ("volumeMounts",)) if signs else (("resources",), ("resources", "limits"))
+def _names_in(container: Json, names: Collection[str]) -> Iterator[Json]:
+    parts = (("env",), ("volumeMounts",)) if names else (("resources",), ("resources", "limits"))
     for part in parts:
         yield from (
-            (item.get("name") for item in get_maps(container, part)) if signs else get_map(container, part)
+            (item.get("name") for item in get_maps(container, part)) if names else get_map(container, part)
         )
 
 
@@ -75,7 +75,7 @@ def _by_key(term: Json) -> Mapping[str, Sequence[Json]]:
 def chosen_types(selection: Selection, labels: Sequence[str]) -> Collection[str]:
     """Returns the instance types in a pod's node selector or, if it has none, in its node affinity terms.
 
-    Empty if one of the terms names no type with the operator In.
+    Empty if the selector has none, and one of the terms names no type with the operator In.
     """
     types = [value for label in labels if isinstance(value := selection.selector.get(label), str)]
     lists = ([*chain(*(values_of(term.get(key, ())) for key in labels))] for term in selection.terms or ())

@@ -63,7 +63,7 @@ def ask_placement(url: str, question: bytes) -> dict[str, Any]:
 
 
 def question_of(previews: Sequence[Preview]) -> str:
-    """Returns the question about a job as JSON, or an error for several objects.
+    """Returns the question about a job as JSON; for several objects, JSON with the key ``error``.
 
     The question has Pods only if the job is placed.
     """

@@ -50,8 +50,8 @@ Schema = dict[str, Any]
 def find_hints(table: Table, obj: Json) -> Iterator[tuple[Path, str]]:
     """Yields path and message for a missing apiVersion, or for each kind and field that is probably misspelt.
 
-    A name is known if it is in the schema of pod templates, or if the row of a workload has it. A name is
-    probably misspelt if it is unknown, and is similar to a known name that the object does not have.
+    A field is known if the schema of pod templates or the row of its workload names it. An unknown field is
+    probably misspelt if its name is similar to a known field that is missing in the same map.
     """
     if message := describe_missing_key(obj, "apiVersion"):
         yield (), message
@@ -73,8 +73,8 @@ def find_hints(table: Table, obj: Json) -> Iterator[tuple[Path, str]]:
 def find_refusals(table: Table, obj: Json, denials: Sequence[str] = ()) -> Iterator[str]:
     """Yields messages about values that the API server will refuse, or that are unrendered templates.
 
-    A refused value has no message if a denial names its field. Each check yields at most
-    `MOST_MESSAGES` for a template.
+    A refused value has no message if a denial names its field. Each schema causes at most
+    `MOST_MESSAGES` messages for a template.
     """
     kind = kind_of(obj)
     rows = table.workloads_of(kind)

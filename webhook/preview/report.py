@@ -148,7 +148,7 @@ def _rule_source(table: Table, rule: str, key: str) -> dict[str, Any]:
 
 
 def _rules(table: Table, outcome: Outcome, *, all_rules: bool) -> Iterator[dict[str, Any]]:
-    """Yields the outcomes of all rules, or of the rules for this kind of object, with their sources."""
+    """Yields outcome and source of each rule for this kind of object; with ``all_rules``, of every rule."""
     outcome_by_rule = {result.name: result for result in outcome.rules}
     is_candidate = outcome.kind_if_unchanged is OutcomeKind.UNCHANGED
     for rule in table.rules:

@@ -56,7 +56,7 @@ def preview(  # noqa: PLR0913 - the options of the command
         namespace: The user's ``--namespace``. A document with another namespace is refused.
         now: The Unix time at which the objects would be created. The default is infinitely late, so
             every policy that has an end date has ended.
-        all_rules: Whether the report also lists rules that are for other kinds, roles or faults.
+        all_rules: Whether the report also lists rules that are not for the object's kind, roles or faults.
         old: The stored objects that the documents update; None if the documents create objects.
         pods: Whether to evaluate the Pods of the documents, too.
         default_namespace: The namespace of documents without one, if ``namespace`` is None.
@@ -134,7 +134,7 @@ def _created_pods(run: DryRun) -> tuple[Iterable[tuple[str, int, int, Json]], tu
     """Returns the Pods that an operator would create for an object, and notes about the Pods."""
     try:
         job = read_job(run.table, Request(run.object, run.namespace))
-    # If the mode of the table is off, this is the first time that the job is read.
+    # If the mode of the table is off, the evaluation has not read the job, so the job may be invalid.
     except (JobError, WrongTypeError) as error:
         return (), () if run.outcome.denials else (messages.pods_unknown(cut(str(error))),)
     if job is None:

@@ -20,7 +20,7 @@ from webhook.rows.table import Table
 
 PLACE_PATH: Final = ("metadata", "annotations", keys.PLACE)
 TOPOLOGIES: Final = ("required-topology", "slice-required-topology", "slice-size", "group-name")
-"""The annotations of templates that request a topology from Kueue."""
+"""The annotations ``kueue.x-k8s.io/podset-*`` of templates that request a topology from Kueue."""
 END_CONDITIONS: Final = {"Succeeded", "Failed", "Complete", "Completed"}
 """The types of conditions that a job has when it has ended."""
 
@@ -234,6 +234,6 @@ def _keeps_blocks_whole(run: DryRun, place: Place, templates: list[Json]) -> boo
 
 
 def _has_terms(templates: list[Json], label: str, *path: str) -> bool:
-    """Returns whether the affinity of every template has a term with the label of a unit below the path."""
+    """Returns whether every template has, below this path of its affinity, a term with the unit's label."""
     affinities = (walk(get(template, ("spec", "affinity", *path))) for template in templates)
     return all(any(value == label for _, value in affinity) for affinity in affinities)

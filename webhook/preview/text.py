@@ -60,7 +60,7 @@ def details(item: Preview) -> str:
 
 
 def as_diff(item: Preview) -> str:
-    """Returns the diffs of an object and its Pods, each followed by the diff that shadow mode prevents."""
+    """Returns the diffs of an object and its Pods, each followed by a diff of what shadow mode prevents."""
     title, outcome = printable(f"{item.source} ({item.run.title})"), item.run.outcome
     diffs = [diff_as_yaml(item.run.object, outcome.after, title, AFTER)]
     if outcome.enforced:
@@ -120,7 +120,7 @@ def _field_row(change: Mapping[str, Any]) -> str:
 
 
 def shown_pods(pods: Iterable[Preview]) -> Iterator[tuple[Preview, str]]:
-    """Yields the first of similar Pods with an empty text, and again with a line about the other Pods."""
+    """Yields the first of similar Pods with an empty text; if there are others, also with a line on them."""
     similar_groups: list[list[tuple[Preview, Mapping[Any, str]]]] = []
     for pod in pods:
         texts = _texts(pod)
@@ -146,7 +146,7 @@ def _line_about(first: Preview, similar: list[tuple[Preview, Mapping[str, str]]]
 
 
 def _differences(first: Mapping[Any, str], other: Mapping[Any, str]) -> Mapping[str, str] | None:
-    """Returns a Pod's differing texts by key; None if rules, messages or changed fields also differ."""
+    """Returns texts that differ from the first Pod's, by key; None if rules, messages or fields differ."""
     if first.keys() != other.keys():
         return None
     differences: dict[tuple[str, str], str] = {}

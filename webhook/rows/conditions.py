@@ -122,7 +122,7 @@ class Condition(Generic[T]):
         return [key if self.value else f"not {key}"]
 
     def explain_unreachable(self, _: Scope) -> Iterator[tuple[Path, str]]:
-        """Yields the reasons why the condition is invalid or never met, each with a path below the key."""
+        """Yields the reasons why the condition is invalid or never met, each with a path in its value."""
         yield from ()
 
 
@@ -137,7 +137,7 @@ class JobCondition(Condition[T]):
 class TemplateCondition(Condition[T]):
     """A condition on each template of the rule's role."""
 
-    def failure(self, group: Group, owner: str) -> str | None:
+    def failure(self, group: Group, owner_name: str) -> str | None:
         """Returns why a group's template does not meet the condition; None if it does."""
         raise NotImplementedError
 
@@ -215,8 +215,8 @@ class GetsDevices(
     """How workers get devices: configured (claim with nodeConfig), claimed (other claim), requested or none.
 
     unknown: only by claims that pods share. shared: by claims that pods share, and in another way. If the
-    ways of several templates differ: mixed if at most one pod has no devices, or else some. ``!`` and a word
-    stand for all other words.
+    ways of several templates differ: mixed if at most one pod has none or unknown, or else some. ``!`` and a
+    word stand for all other words.
     """
 
     def failure(self, job: Job) -> str | None:
@@ -226,7 +226,7 @@ class GetsDevices(
 
 
 class Numbered(JobCondition[bool], written=Flag):
-    """true: each pod that takes a node has a number of its own. false: some pods have none."""
+    """true: each pod that takes a node has a number of its own. false: some of these pods do not."""
 
     def failure(self, job: Job) -> str | None:
         if self.value == job.is_numbered:
@@ -254,11 +254,11 @@ class Requests(TemplateCondition[Mapping[str, Range]]):
     def _amounts(self) -> list[str]:
         return [name if amount == Range() else f"{amount} {name}" for name, amount in self.value.items()]
 
-    def failure(self, group: Group, owner: str) -> str | None:
+    def failure(self, group: Group, owner_name: str) -> str | None:
         for name, amount in self.value.items() if group.amounts else ():
             if amount.is_requested(group.amounts.get(name, 0)):
                 return None
-        return f"the {owner} asks for none of {', '.join(self._amounts)}"
+        return f"the {owner_name} asks for none of {', '.join(self._amounts)}"
 
     def short_form(self, key: str) -> Iterable[str]:  # noqa: ARG002 - the short form does not name the key
         return [f"asks for {'|'.join(self._amounts)}"]
@@ -267,32 +267,32 @@ class Requests(TemplateCondition[Mapping[str, Range]]):
 class Image(TemplateCondition[tuple[str, ...]], written=Texts):
     """The image of any container or init container; globs. E.g. registry.example/*."""
 
-    def failure(self, group: Group, owner: str) -> str | None:
+    def failure(self, group: Group, owner_name: str) -> str | None:
         if any(matches(text_of(item.get("image") or ""), self.value) for item in containers(group.template)):
             return None
-        return f"the {owner} has no image that is {join_or(self.value)}"
+        return f"the {owner_name} has no image that is {join_or(self.value)}"
 
 
 class InstanceType(TemplateCondition[tuple[str, ...]], written=Texts):
     """Instance types that the pod selects; globs, Exists or DoesNotExist. E.g. p5.*."""
 
-    def failure(self, group: Group, owner: str) -> str | None:
+    def failure(self, group: Group, owner_name: str) -> str | None:
         types = group.chosen_types or ("",)
         if any(matches(name, self.value) for name in types):
             return None
         names = cut(" or ".join(types)) or "no instance type"
-        return f"the {owner} names {names}, not {join_or(self.value)}"
+        return f"the {owner_name} names {names}, not {join_or(self.value)}"
 
 
 class Excludes(TemplateCondition[Mapping[str, tuple[str, ...]]], written=SomePatterns):
-    """Values of node labels; globs. The pod's node selection excludes all values of one of these labels."""
+    """Values of node labels; globs. The pod's node selection excludes all these values of some label."""
 
-    def failure(self, group: Group, owner: str) -> str | None:
+    def failure(self, group: Group, owner_name: str) -> str | None:
         selection = group.selection
         for label, values in self.value.items() if selection.selector or selection.terms else ():
             if not permits(selection, {label: values}):
                 return None
-        return f"the {owner} does not exclude nodes with these values of {' or '.join(self.value)}"
+        return f"the {owner_name} does not exclude nodes with these values of {' or '.join(self.value)}"
 
 
 class InTemplate(
@@ -326,7 +326,7 @@ class InTemplate(
             )
         )
 
-    def failure(self, group: Group, owner: str) -> str | None:
+    def failure(self, group: Group, owner_name: str) -> str | None:
         reason = ""
         for patterns in self.value:
             for path, allowed in patterns.items():
@@ -334,7 +334,7 @@ class InTemplate(
                 value = _find_deciding_value(values, allowed) if len(values) > 1 else next(iter(values), "")
                 if not matches(text_of(value) if value else "", allowed):
                     reason = reason or describe_mismatch(
-                        path.name, shown(value, 40) if value else '""', allowed, owner
+                        path.name, shown(value, 40) if value else '""', allowed, owner_name
                     )
                     break
             else:
@@ -345,10 +345,10 @@ class InTemplate(
 class UnsupportedCount(TemplateCondition[tuple[str, ...]], written=Texts):
     """The pod requests one of these resources in a number that deviceCounts does not permit."""
 
-    def failure(self, group: Group, owner: str) -> str | None:
+    def failure(self, group: Group, owner_name: str) -> str | None:
         if group.describe_unsupported_request(self.value):
             return None
-        return f"the {owner} requests no number of devices that deviceCounts excludes"
+        return f"the {owner_name} requests no number of devices that deviceCounts excludes"
 
     def explain_unreachable(self, scope: Scope) -> Iterator[tuple[Path, str]]:
         if not scope.device_counts:
@@ -457,12 +457,12 @@ class Namespace(ObjectCondition[tuple[str, ...]], written=Texts):
 
 
 def _fill_patterns(patterns: tuple[str, ...], values: Mapping[str, Json]) -> tuple[str, ...]:
-    """Returns patterns with placeholders filled in; ``*`` if they exclude only elements of empty lists."""
+    """Returns patterns with placeholders filled in; ``*`` if all are exclusions and their lists are empty."""
     texts = tuple(fill_texts(patterns, values))
     are_exclusions = [text.startswith("!") for text in patterns]
     if all(are_exclusions):
         return texts or ("*",)
-    # If only exclusions remain, the allowed lists are empty. Exclusions alone would allow all other texts.
+    # If only exclusions remain, the lists of allowed texts are empty: allow nothing, not all other texts.
     return texts if not all(text.startswith("!") for text in texts) else ()
 
 
@@ -495,11 +495,11 @@ def _find_mismatch(job: Job, name: str, allowed: tuple[str, ...]) -> str | None:
     return describe_mismatch(subject, cut(text) if len(text) > MAX_MESSAGE_LENGTH else text, allowed)
 
 
-@lru_cache(maxsize=1024)  # most jobs differ from the rows in the same way
-def describe_mismatch(subject: str, text: str, allowed: tuple[str, ...], owner: str = "") -> str:
+@lru_cache(maxsize=1024)  # the same few mismatches are found in most jobs
+def describe_mismatch(subject: str, text: str, allowed: tuple[str, ...], owner_name: str = "") -> str:
     """Returns the message that a field has a text that is not allowed."""
     short_text = cut(text) or '""'
-    return f"{subject}{owner and f' of the {owner}'} is {short_text}, not {join_or(allowed)}"
+    return f"{subject}{owner_name and f' of the {owner_name}'} is {short_text}, not {join_or(allowed)}"
 
 
 _WORD_OF_GLOB: Mapping[str, str] = {glob: word for word, glob in WORD_GLOBS.items()}

@@ -95,13 +95,13 @@ class Family(Row):
         mode: enforce (default); or off: the table does not place jobs on these machines.
         instance_types: Instance types: a name, and then names or globs. A job that selects no instance type
             gets the first. The table does not place a job that excludes all these types.
-        whole_node: Resources of a node, each with the minimum or the Range that a worker must request. 0: any
-            number above 0 is enough. The table does not place a job whose workers request less. If they
-            request more than the Range allows, the job is placed only if they select an instance type.
+        whole_node: Resources of a node, each with a minimum or a Range; 0 means any amount above 0. A worker
+            must request one of them in this amount. The table does not place a job whose workers request
+            less. If they request more, the table places the job only if they select an instance type.
         claims: What a device claim requests, by the name of its ResourceClaimTemplate; globs. The first glob
             that matches is used.
-        node_labels: Other node labels of these machines, with values; globs. The table does not place a job
-            that selects other values.
+        node_labels: Node labels of these machines, except the instance type, with values; globs. The table
+            does not place a job that selects other values.
         units: The units of these machines. A shape uses the smallest unit that has enough nodes.
         shapes: Sizes of jobs. A job gets the first shape that fits its number of workers and, if the job
             names a node config, this node config.

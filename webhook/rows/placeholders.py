@@ -16,7 +16,7 @@ ABSENT: Final = object()
 """The value of a placeholder whose key or list element is removed, because the job has no value for it."""
 
 PATTERN: Final = re.compile(r"(\$?)\$\(([a-z][A-Za-z0-9]*\.[A-Za-z0-9][A-Za-z0-9_-]*)\)")
-"""Matches a placeholder; a dollar sign before it escapes it.
+"""Matches a placeholder. A further dollar sign before the placeholder escapes it.
 
 A shell's command substitution, ``$(...)``, matches only if it is one command with a dot in its name.
 """
@@ -31,7 +31,7 @@ OF_JOB: Final[dict[str, str]] = {
     "job.clusterLabels": "labels by which the job's workers select nodes, and which the table does not have",
     "job.contradiction": "why no nodes can meet both the author's requirements and the job's shape",
     "job.peers": "a map of labels that, in the namespace, only the job's pods that take nodes have",
-    "job.groupLabels": "a list with the value of the workload's key `group`; removed if this key is not set",
+    "job.groupLabels": "a list with the workload's `group`. Without `group`, the list's key is removed",
     "job.timeLimit": "value of the annotation ultraserver-webhook.io/time-limit",
     "job.onNodeFailure": "value of the annotation ultraserver-webhook.io/on-node-failure",
     "job.place": "the placement annotation for the pods of a template",
@@ -87,7 +87,7 @@ OF_CONTAINER: Final = frozenset({*OF_ROLE, *ROLE_MAPS} - {"instanceType"})
 
 OF_POD: Final[dict[str, str]] = {
     "place.unit": "the node label whose value the nodes of a unit share",
-    "place.block": "the block of the Pod in its job, if the job has several",
+    "place.block": "the block of the Pod, if the Pod's job has several blocks",
 }
 """Placeholders for a Pod, from its placement annotation. All are text."""
 
@@ -100,8 +100,8 @@ OF_REQUEST: Final[dict[str, str]] = {
 """Placeholders of rules that match ``unsupportedCount``. All are text."""
 
 OF_FAULT: Final[dict[str, str]] = {
-    "fault.field": "the field",
-    "fault.value": "the value of the field",
+    "fault.field": "the field that has the fault",
+    "fault.value": "the value of this field",
     "fault.meant": "the value that was probably meant, or the largest possible value",
 }
 """Placeholders of rules that match ``fault``. All are text."""
@@ -185,8 +185,8 @@ def _fill(
 ) -> Json:
     """Returns a tree with its placeholders filled in. Copies only the maps and lists above placeholders.
 
-    ``copies`` has a pair for each map or list to copy: the index of its copied parent, and its key there.
-    ``fills`` has this pair and a filler for each text. A list that becomes empty is removed.
+    For each map or list to copy, ``copies`` has the index of its parent in ``new_nodes`` and its key in the
+    parent. For each text, ``fills`` has index and key, and a filler. A list that becomes empty is removed.
     """
     new_nodes = [node.copy()]
     changed_lists: dict[int, None] = {}  # the indices of lists that get or lose elements

@@ -168,7 +168,7 @@ class Match(Row):
 STAGES = (
     "1. How workers get their devices: the first rule that matches decides.",
     "2. Which placer places the job: the first rule that matches decides; the default is the scheduler.",
-    "3. The other rules, in this order.",
+    "3. The rules that decide neither devices nor the placer, in this order.",
 )
 LAST_STAGE = 2
 """The index of the last stage."""
@@ -232,7 +232,7 @@ class Rule(Row):
 
     @cached_property
     def required_placeholders(self) -> frozenset[str]:
-        """All placeholders except `lists_in`. If one of them has no value, the rule is skipped."""
+        """The placeholders except those of `lists_in`. If any has no value, the rule is skipped."""
         return self.placeholders.difference(lists_in(self.add))
 
     @cached_property
@@ -402,7 +402,7 @@ class Table(TableFile):
 
     @cached_property
     def rules_by_workload(self) -> Mapping[str, Sequence[Rule]]:
-        """The rules that can match objects of a workload, by workload. Other rules cost no time."""
+        """The rules that can match objects of a workload, by workload. Only these rules are evaluated."""
         return {
             workload.name: [rule for rule in self.rules if rule.match.is_for(workload)]
             for workload in self.workloads
@@ -435,7 +435,7 @@ class Table(TableFile):
         }
 
     def workloads_of(self, kind: str) -> tuple[Workload, ...]:
-        """Returns the workloads for a ``group/version/Kind``. The first whose ``when`` matches must be used.
+        """Returns workloads for a ``group/version/Kind``. Use the first whose ``when`` matches the object.
 
         A workload without ``when`` matches every object, so it comes last.
         """

@@ -40,14 +40,14 @@ ANY = "any"
 """The role of all groups."""
 
 NUMBER_LIMIT = 10**9
-"""A number in a field must be smaller. Fields with the function min or least accept larger numbers."""
+"""A number in a Field must be below this limit, unless the Field has the function min or least."""
 
 
 @dataclass(frozen=True)
 class Elsewhere(Row):
-    """Signs that a job is meant for nodes of no family.
+    """Labels, tolerations and owners of jobs that are for other nodes than those of the families.
 
-    The table does not place such a job unless the job is opted in.
+    The table does not place a job that has one of them, unless the job is opted in.
 
     Attributes:
         labels: Labels of the job, such as its queue, with the values that are for other nodes; globs.
@@ -70,7 +70,7 @@ class Candidates(Row):
         other_labels: Globs of node labels that nodes of every instance type can have, such as
             kubernetes.io/arch. If a job selects a label that neither this list nor nodeLabels has, a rule can
             warn.
-        elsewhere: Signs that a job is meant for other nodes: see Elsewhere.
+        elsewhere: Labels, tolerations and owners of jobs for nodes of no family: see Elsewhere.
     """
 
     instance_type_labels: Unique[str]
@@ -157,7 +157,7 @@ def _to_factor(value: int | ObjectPath | Factor) -> Factor:
 
 
 Factors = Annotated[tuple[Factor, ...], one_or_more(Whole | Pointer | Factor, _to_factor)]
-"""A number of the job, or several numbers that are multiplied. For a missing field, the number is 0."""
+"""A number of the job, or several numbers that are multiplied. A pointer to a missing field gives 0."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,10 +189,10 @@ class Number(Summand):
 
     Attributes:
         plus: Up to three more summands.
-        continues: true: the number is the position within the group, and the pods of earlier groups have
-            smaller numbers.
-        count: How many distinct values it has, written like ``replicas``. If it is neither 0 nor the number
-            of pods, the job is not ``numbered``, so whole-job admission does not place the job.
+        continues: true: the summands give the position within the group, to which the number of pods in
+            earlier groups is added.
+        count: How many distinct numbers the pods have, written like ``replicas``. If it is neither 0 nor the
+            number of pods, the job is not ``numbered``, so whole-job admission does not place the job.
         completion_mode: A field. If its value is NonIndexed, the pods have no number.
     """
 
@@ -227,12 +227,12 @@ class Group(Row):
             group has one pod, which is also the first pod of the next group.
         takes_nodes: Whether each pod takes a node: true, false (default), a JSON pointer, or ``devices``.
             With ``devices``, pods take a node if they request a whole node or select an instance type. If an
-            opted-in job has no such pods, its pods that request devices take a node, or if none do, all pods.
-            Pods that take no node have the role ``helper``.
+            opted-in job has no such pods, its pods that request devices take a node; if no pod requests
+            devices, all pods do. Pods that take no node have the role ``helper``.
         number: Where the number of a pod is. Default: pods have no number. E.g. {label:
             batch.kubernetes.io/job-completion-index}
         later: JSON pointer. If the field has a value, the pods of this group are created after the pods of
-            other groups have ended, and the larger number of pods is the size of the job.
+            other groups have ended. The size of the job is the larger of the two numbers of pods.
     """
 
     role: Role
@@ -292,11 +292,11 @@ class Workload(Row):
             namespace may have these labels. A value may be $(job.name). By default, and
             for jobs with a generateName, affinity selects by the job label.
         group: A label of the pods. Pods with different values of this label are placed as separate jobs.
-        place: Only for Pods: the placement annotation of Pods without one. E.g. placer=affinity workers=1
-            size=1 unit=kubernetes.io/hostname
+        place: Only for Pods: the value that is used if a Pod has no placement annotation. E.g.
+            placer=affinity workers=1 size=1 unit=kubernetes.io/hostname
         main_container: Names of environment variables or mounted volumes that the operator adds to the main
-            container. If no container has them, the main container is the first. Default: the first container
-            that requests devices.
+            container. If no container has them, the first container is the main container. Without this key,
+            the main container is the first that requests devices.
         updates: Whether the webhook adds fields again that an update removed: ``always``, or as long as no
             pods exist (see Suspending). Default: never.
     """

@@ -80,7 +80,7 @@ def _check_role(role: str) -> str:
 RESERVED = ("any", "devices", "family", "fault", "job", "shape", "field", "value", "script", "place", "units")
 
 _POINTER = "(/([^~/]|~[01])+)+"
-_POINTER_TEXT = "A JSON pointer (RFC 6901); LIST[KEY=VALUE] selects an element of a list, LIST[*] all."
+_POINTER_TEXT = "A JSON pointer (RFC 6901); LIST[KEY=VALUE] selects an element of LIST, LIST[*] all elements."
 
 Integer = Annotated[int, Strict()]
 Whole = Annotated[int, Strict(), Field(ge=0)]

@@ -158,7 +158,7 @@ def _unknown_rows(
             continue
         ((document, path),) = row.places
         hint, keys = did_you_mean(row[key], names), " and ".join(sorted(new_keys))
-        # A row with some of the new keys may be new. If its name is like a known name, it is a misspelling.
+        # A row with some of `new_keys` may be new. If its name resembles a known name, the name is misspelt.
         if not new_keys & row.keys() or (hint and not path[2:]):
             message = f"no row has the name {row[key]!r}{hint}; a new row needs {keys}"
             yield Problem(document.source, document.line_of(path), field_name(path), message)

@@ -30,8 +30,8 @@ def policy_problems(table: Table) -> PathMessages:
                 yield (*path, "labels", key), messages.label_of_rule(setter)
         hiding = next((number for number in range(index) if _hides(table.policies[number], policy)), None)
         if hiding is not None:
-            reason = f"policies[{hiding}] for {_scope(table.policies[hiding])} applies to all its objects"
-            yield path, f"unreachable: {reason}; move this policy before policies[{hiding}]"
+            reason = f"for {_scope(table.policies[hiding])} applies to all objects of this policy"
+            yield path, f"unreachable: policies[{hiding}] {reason}; move it before policies[{hiding}]"
 
 
 def guarantee_problems(table: Table) -> PathMessages:

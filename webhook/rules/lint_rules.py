@@ -39,7 +39,7 @@ NODE_CONFIGS: Final = ("1", "2", "4")
 
 
 def rule_problems(table: Table) -> PathMessages:
-    """Yields every problem of a table's rules, and of the node configs that their init script refuses."""
+    """Yields every problem of a table's rules, and of shapes whose node config the init script refuses."""
     rows = RowIndex(table)
     for index, rule in enumerate(table.rules):
         path: Path = ("rules", index)

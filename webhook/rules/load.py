@@ -54,7 +54,7 @@ def installed_draft(path: FilePath | None = None, *, placement: bool = True) -> 
     """Returns the draft of an installation's table; raises the same errors as `load_installed`.
 
     Args:
-        path: A file, as in the chart's value ``table``, even without the rows of whole-job admission; or a
+        path: A file, as in the chart's value ``table``, which needs no rows of whole-job admission; or a
             directory with the files of an installation's ConfigMap. None means the packaged table.
         placement: The chart's value ``placement``. It has no effect if ``path`` is a directory.
     """
@@ -72,13 +72,13 @@ def packaged_draft(*, placement: bool) -> Draft:
     return placement_draft() if placement else default_draft()
 
 
-def load_texts(texts: Sequence[NamedText], where: str) -> Table:
+def load_texts(texts: Sequence[NamedText], source: str) -> Table:
     """Returns the table that results from merging the texts.
 
     Raises:
         TableError: The table has problems, all of which are in the error.
     """
-    return build(draft_of(texts, where))
+    return build(draft_of(texts, source))
 
 
 @cache

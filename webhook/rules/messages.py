@@ -122,7 +122,7 @@ def unknown_placeholder(name: str, known: Iterable[str], hint: str = "") -> str:
 
 does_nothing: Final = "does nothing: add {}".format
 same_name: Final = "{!r} is the name of {} rows: rename one".format
-_STRADDLES: Final = "blocks of a larger job can straddle, and whole-job admission does not place the job"
+_STRADDLES: Final = "whole-job admission places no job of this kind, and jobs of several blocks can straddle"
 NO_NUMBER: Final = f"has no `number`, so {_STRADDLES}: add `number`"
 NOT_ONE_SOURCE: Final = "each summand needs exactly one of label, env and podName"
 SEVERAL_GROUPS: Final = "is empty, so the object is a Pod, which has one group: remove the other groups"
@@ -171,7 +171,7 @@ OWN_LABELS: Final = {
 """What a rule must do if it selects Pods by a label of the webhook and does not set the label."""
 BY_LABEL: Final = "matches labels, and a Pod might not have its job's labels: set them in pod templates, too"
 label_of_rule: Final = "rule {} sets this label: match a label that authors of jobs set".format
-HIDDEN_GUARANTEE: Final = "unreachable: earlier guarantees apply to all its namespaces; move this row up"
+HIDDEN_GUARANTEE: Final = "unreachable: earlier guarantees apply to all namespaces of this row; move it up"
 no_unit: Final = "no family that is on has units of {!r}{}".format
 other_unit: Final = "must be the same in all guarantees of a family, but another row has {!r}".format
 
@@ -189,7 +189,7 @@ _COPY: Final = "rule {} is a copy from 30-placement.yaml, whose rules are packag
 copied_rule: Final = f"{_COPY}: remove the row, or keep only its name and the keys that you changed".format
 _JOBS: Final = "rule {0} is only for some Jobs, and the workload {1} now includes Indexed Jobs: match {1}"
 some_jobs: Final = f"{_JOBS}, and add `numbered: true` if the rule is for Indexed Jobs".format
-_VARIANT: Final = "rule {} no longer has a variant of the AWS document, which 0.2.0 applied to other jobs"
+_VARIANT: Final = "rule {} no longer has a variant of the AWS document for jobs that the rule does not match"
 no_variant: Final = f"{_VARIANT}: use `extends: aws-document`, or remove the row".format
 _REPLACES: Final = "rule {0} replaces {1} only for some jobs"
 partly_replaced: Final = f"{_REPLACES}: exclude these jobs in match of {{1}}, and remove `replaces`".format

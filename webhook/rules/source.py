@@ -44,7 +44,7 @@ def table_of(texts: TableTexts) -> Table:
 
 
 def explain_table_error(_: Table, texts: TableTexts) -> str:
-    """Returns why the texts define no valid table, or an empty text; `TableSource.work` calls it."""
+    """Returns why the texts define no valid table; empty if they define one. `TableSource.work` calls it."""
     try:
         table_of(texts)
     except TableError as error:

@@ -118,7 +118,7 @@ def cases_of(texts: Mapping[str, bytes], folder: str) -> Sequence[Case]:
         folder: The name of the folder, for messages.
 
     Raises:
-        CasesError: There is no case, a case or a file is invalid, or no case uses a file.
+        CasesError: There is no case, a case or a file is invalid, or a file has no cases and no case uses it.
     """
     reader = _CaseReader(folder)
     for name, text in texts.items():

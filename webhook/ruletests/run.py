@@ -51,7 +51,7 @@ def _run_case(table: Table, case: Case) -> Result:
 
 
 def new_snapshots(results: Iterable[Result]) -> Mapping[str, Mapping[str, Json]]:
-    """Returns the changed snapshot files, by path. A case with another difference keeps its snapshot."""
+    """Returns changed snapshot files by path. A case that fails for another reason keeps its snapshot."""
     paths = {result.case.snapshot_file for result in results if result.differences.keys() == {"snapshot"}}
     files: dict[str, dict[str, Json]] = {path: {} for path in sorted(paths)}
     for result in results:

@@ -173,7 +173,7 @@ class Peer:
         self.request = None
 
     def _drain(self) -> None:
-        """Reads data until the peer closes or a limit is reached. A reset could cut off the last response."""
+        """Reads data until the peer closes or a limit is reached, so that no reset cuts off the response."""
         self._begin(self._limits.linger_seconds)
         self.sock.shutdown(socket.SHUT_WR)
         size = 0
@@ -252,7 +252,7 @@ class PeerSet:
             self._close(peer)
 
     def _close(self, peer: Peer) -> None:
-        """Closes a connection without a response: raises an error in its greenlet, now or when it waits."""
+        """Closes a connection without a response: its greenlet gets an error, now or at its next wait."""
         self.discard(peer)
         peer.is_closing = True
         if peer.greenlet is getcurrent():

@@ -34,7 +34,7 @@ def begin(texts: TableTexts, memory: int, log_config: dict[str, Any]) -> None:
 
 
 def work(seconds: float, texts: TableTexts, function: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401
-    """Returns the result of a function for the table in use; a signal ends the process after ``seconds``.
+    """Returns ``function(table, *arguments)``; a signal ends the process if this takes more than ``seconds``.
 
     Raises:
         TooLargeError: The work needs too much memory.

@@ -8,9 +8,9 @@ import gevent
 from webhook.serving.turns import ReadCounter
 
 _PIECE = 8 * 1024
-"""Maximum number of bytes that OpenSSL handles in one call. It handles 300 key updates in 5 milliseconds."""
+"""Maximum number of bytes that OpenSSL handles in one call: up to 300 key updates, in 5 milliseconds."""
 _MOST_WITHOUT_DATA = 3 * _PIECE
-"""Maximum number of bytes without data in one `recv`; a record has at most 16 KiB and 256 bytes."""
+"""Maximum number of bytes without data in one `recv`: more than a whole record (16 KiB and 256 bytes)."""
 _RECORD = 16 * 1024
 _SMALL_PARTS = "too many small parts"
 
@@ -32,7 +32,7 @@ class TlsSocket:
         """Performs the handshake. With a key of the certificate program, a signature takes 0.2 milliseconds.
 
         Raises:
-            OSError: The peer does not speak TLS, disconnected, or sent too many small parts (50 µs each).
+            OSError: The peer does not speak TLS, disconnected, or sent too many small parts (50 µs per part).
         """
         while True:
             try:

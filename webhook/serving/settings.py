@@ -48,9 +48,9 @@ class Limits:
         idle_seconds: Maximum time for which an idle connection is open. It is longer than
             `API_SERVER_IDLE_SECONDS`, so that the API server closes first and never sends a request to a
             connection that is being closed.
-        linger_seconds: Maximum time for which the server still reads from a connection that it closes. A
-            reset could cut off the last response. Also the time for which a stopping worker keeps idle
-            connections after the last response, because another request may arrive.
+        linger_seconds: Maximum time for which the server still reads from a connection that it closes. If it
+            did not read, a reset could cut off the last response. Also the time for which a stopping worker
+            keeps idle connections after its last response, because another request may arrive.
         graceful_seconds: Maximum time for which a stopping worker waits for its connections to end.
     """
 

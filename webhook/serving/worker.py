@@ -59,7 +59,7 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
     sockets: list[Any]
     wsgi: Any
     last_response_time: float
-    """The ``time.monotonic()`` of a stopping worker's last response; before a response, of the stop."""
+    """The ``time.monotonic()`` of the last response after the stop of the worker, or else of the stop."""
 
     def patch(self) -> None:
         """Replaces the listening sockets with sockets of gevent. The standard library is not patched."""
