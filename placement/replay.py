@@ -49,7 +49,7 @@ def read(path: Path) -> Snapshot:
 
 
 def _shared(pod: Pod) -> Pod:
-    """Returns a pod that shares the objects of equal demands and terms: decisions compare their identity."""
+    """Returns the pod with shared demand and term objects: decisions compare them by identity."""
     apart = tuple(apart_of(term.key, term.labels, term.namespaces, term.spaces) for term in pod.apart)
     return replace(pod, demand=intern(pod.demand), apart=apart)
 

@@ -56,7 +56,7 @@ class Cluster:
         self.usage: defaultdict[str, dict[str, int]] = defaultdict(dict)
         self.lasting_usage: defaultdict[str, dict[str, int]] = defaultdict(dict)
         # The nodes that have a pod without a job, or a claim without a pod, as a holder.
-        self._lasting_nodes: set[str] = set()
+        self._jobless_nodes: set[str] = set()
         # By namespace, the nodes with pods that are not workers: pods that have no trusted placement
         # annotation, or use no devices.
         self.other_pod_nodes: defaultdict[str, set[str]] = defaultdict(set)
@@ -89,7 +89,7 @@ class Cluster:
                 size = self.units.kind_of_label(place.unit).exclusive_nodes(place.size) if place else 1
                 self.hold_node(node, key, size)
                 if is_jobless(member.key):
-                    self._lasting_nodes.add(node)
+                    self._jobless_nodes.add(node)
         is_placed = pod.node or (member.pin and not (pod.gated and key in self.refused_jobs))
         if place is not None and is_placed and uses_devices and not pod.deleting:
             self._hold_unit_of(member, place)
@@ -117,16 +117,16 @@ class Cluster:
             used.update((name, used.get(name, 0) + amount) for name, amount in allocation.amounts.items())
         if allocation.is_orphaned:
             self.hold_node(allocation.node, allocation.claim, 1)
-            self._lasting_nodes.add(allocation.node)
+            self._jobless_nodes.add(allocation.node)
 
     def hold_node(self, node: str, job: JobKey, size: int = MORE_THAN_ANY) -> None:
-        """Holds a node for a job that needs ``size`` nodes for itself; by default, more than any unit has."""
+        """Holds a node for a job, whose block needs ``size`` nodes for itself (1: blocks can share it)."""
         jobs = self.holders.setdefault(node, {})
         if size > jobs.get(job, 0):  # if pods of one job have different sizes, the largest is used
             jobs[job] = size
 
     def hold_unexamined(self, member: Member) -> None:
-        """Holds the node and the pinned unit of a pod that cannot be examined, if the pod uses devices."""
+        """Holds the node and the pinned unit of a pod with devices whose examination failed by a bug."""
         place, pinned = member.place, None
         if place and self.units.kind_of_label(place.unit).takes(place.size):
             pinned = self.topology.unit(place.unit, member.pin)
@@ -134,7 +134,7 @@ class Cluster:
         for name in names if member.uses_devices else ():
             self.hold_node(name, member.key)
             if is_jobless(member.key):
-                self._lasting_nodes.add(name)
+                self._jobless_nodes.add(name)
 
     def hold_unit(self, unit: Unit, job: JobKey, place: Place, demand: Demand, block: int) -> None:
         """Holds a unit, or a part of a shared unit, for a block. Jobs can share a unit of one node."""
@@ -146,7 +146,7 @@ class Cluster:
             for name in whole.names:
                 self.hold_node(name, job, kind.exclusive_nodes(place.size))
             if is_jobless(job):
-                self._lasting_nodes |= whole.names
+                self._jobless_nodes |= whole.names
             if place.size == 1 and not kind.is_divisible:
                 _add_usage(self.usage, unit.nodes[0].name, demand)
         self.guarantees.recount(whole.nodes)
@@ -158,12 +158,12 @@ class Cluster:
         if kind.shared:
             return self._why_no_part(unit, place, demands)
         size, whole = place.size, unit
-        if kind.most:
+        if kind.is_divisible:
             size, whole = kind.exclusive_nodes(size), self.topology.whole_unit(place.unit, unit)
         if holder := self.holder(whole, size):
             return _held_cause(holder)
         cause = self.why_full(unit.nodes, demands)
-        if cause and kind.most and len(self._free_nodes(unit.nodes, demands)) >= place.size:
+        if cause and kind.is_divisible and len(self._free_nodes(unit.nodes, demands)) >= place.size:
             return None
         return cause
 
@@ -228,12 +228,12 @@ class Cluster:
     def can_become_free(self, unit: Unit, place: Place, kind: UnitKind, demands: Iterable[Demand]) -> bool:
         """Returns whether a job could have a unit that suits its pods if all other jobs had ended."""
         if not kind.is_divisible:
-            is_free = place.size == 1 or self._lasting_nodes.isdisjoint(unit.names)
+            is_free = place.size == 1 or self._jobless_nodes.isdisjoint(unit.names)
             return is_free and _first_lack(unit.nodes, demands, self.lasting_usage) is None
         whole = self.topology.whole_unit(place.unit, unit)
-        if not (kind.shared or self._lasting_nodes.isdisjoint(whole.names)):
+        if not (kind.shared or self._jobless_nodes.isdisjoint(whole.names)):
             return False
-        nodes = (node for node in unit.nodes if node.name not in self._lasting_nodes)
+        nodes = (node for node in unit.nodes if node.name not in self._jobless_nodes)
         return sum(_first_lack((node,), demands, self.lasting_usage) is None for node in nodes) >= place.size
 
     def why_full(self, nodes: Iterable[Node], demands: Iterable[Demand]) -> Cause | None:

@@ -29,7 +29,7 @@ from placement.observe.model import (
 )
 
 ANY_LABEL: Final = ("", "")
-"""The label and value that stand for a term that selects all pods. No label has an empty name."""
+"""The result of `label_pair` for a term that selects all pods. No real label has an empty name."""
 
 INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 
@@ -49,7 +49,7 @@ def why_unusable(node: Node) -> str | None:
 
 
 def why_misfit(demand: Demand, node: Node) -> Cause | None:
-    """Returns why a usable node does not suit a pod; None if it does. Ignores resources and other pods."""
+    """Returns why a usable node does not suit a pod; None if it does. Ignores what other pods use."""
     if node.taints and (cause := why_untolerated(demand, node)):
         return cause
     for key, value in demand.selector.items():

@@ -230,10 +230,10 @@ class Guarantees:
             other_uses = [use for use in self._uses(label) if use.guarantee is not team]
             owed_to_others = sum(use.owed for use in other_uses)
             owed_to_team = self._use(team).owed if team else 0
-            closed = {name: use.guarantee for use in other_uses for name in use.nodes}
-            names = ", ".join(use.guarantee.team for use in other_uses if use.owed)
+            closed = {node: use.guarantee for use in other_uses for node in use.nodes}
+            team_names = ", ".join(use.guarantee.team for use in other_uses if use.owed)
             spare = max(owed_to_team, counts.free_count - owed_to_others, 0)
-            self._allowances[key] = Allowance(closed, counts.free_nodes, spare, names, set())
+            self._allowances[key] = Allowance(closed, counts.free_nodes, spare, team_names, set())
         return self._allowances[key]
 
     def _uses(self, label: str) -> tuple[Use, ...]:

@@ -90,9 +90,9 @@ class Losses:
         return job.key in self.lasting or bool(departure and departure.nodes and self._is_new(departure))
 
     def age_start(self, job: Job) -> datetime | None:
-        """Returns when the age of a job whose pods were all deleted begins; None for other jobs.
+        """Returns the start of the age of a job whose pods were all deleted; None for other jobs.
 
-        When the pods are deleted, the age is at most the default time limit: the job may be months old.
+        `leave` limits the age to `Tuning.default_limit`, because the job may have run for months.
         """
         departure = self._departure(job)
         return departure.age_start if departure else None

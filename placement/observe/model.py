@@ -254,7 +254,7 @@ class Apart:
 class Device:
     """A device that pods can claim."""
 
-    key: str  # its unique name, which is also the name of a resource that only its node has
+    key: str  # its unique name; also the name of a resource by which the program counts it as used
     attributes: Conditions  # its attributes with their values, and its driver
     resources: tuple[str, ...] = ()  # the extended resources that it also serves
     tainted: bool = False  # whether it has a taint that keeps pods off it; tolerations are ignored

@@ -62,12 +62,12 @@ def run(stage: Stage, way: str, workers: int) -> tuple[float, float]:
         plane.kubectl.run("delete", f"{POLICY},{POLICY}Binding", "--all")
     if way == "webhook":
         install(plane, {"placement": False})
-    own = {"annotations": {INJECT: "false"}, "worker_spec": selector} if way == "selector" else {}
+    job_options = {"annotations": {INJECT: "false"}, "worker_spec": selector} if way == "selector" else {}
     if way == "whole job":
         stage.start_program()
         plane.kubectl.wait_for(lambda obj: ACCOUNT in json.dumps(obj), "leases", "-A")
     counts, spent, began = pod_counts(plane), cpu(plane), time.monotonic()
-    key, _ = stage.create(mpijob(workers, **own))
+    key, _ = stage.create(mpijob(workers, **job_options))
 
     def bound() -> bool:
         now = pod_counts(plane) - counts
@@ -101,7 +101,7 @@ def main() -> None:
             staged(Path(folder), WAYS[way], options.workers // NODES_PER_ULTRASERVER) as stage,
         ):
             samples.append(run(stage, way, options.workers))
-    say("\n| placed by | all bound, s | of the selector's | CPU, s | of the selector's |")
+    say("\n| placed by | all bound, s | ratio to the selector | CPU, s | ratio to the selector |")
     say("| --- | --- | --- | --- | --- |")
     for way in WAYS:
         numbers = [number for number, turn in enumerate(turns) if turn == way]

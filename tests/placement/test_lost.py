@@ -239,7 +239,7 @@ def test_a_job_of_the_same_name_with_another_node_config_does_not_inherit_the_po
         assert placed_jobs(fleet.decide(2 * MINUTE)) == {"b": "us-01 us-02"}
 
 
-def test_a_job_that_restarts_gets_back_at_most_the_default_limit_of_its_age() -> None:
+def test_a_job_that_restarts_keeps_at_most_the_default_time_limit_as_its_age() -> None:
     fleet = Fleet(servers(1), [replace(pod, created=NOW - 50 * HOUR) for pod in running("restart")])
     fleet.recreate(fleet.decide(n1_0={"ready": False}))
     fleet.pods += job("b", 4, age=30 * HOUR)

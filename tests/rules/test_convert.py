@@ -172,7 +172,7 @@ rules:
 """
 
 
-def test_unchanged_sections_keep_their_comments_and_candidates_and_shapes_become_a_family() -> None:
+def test_candidates_and_shapes_become_a_family_and_other_sections_keep_their_comments() -> None:
     text = convert_table((SOURCE, OLD_VERSION + USER_TABLE))
     head, _, rest = text.partition("# Which jobs.")
     assert head == EXTENDS + '# Ours.\nvalues: {waitSeconds: "60"}  # a minute\n\n'

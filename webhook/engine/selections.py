@@ -104,7 +104,8 @@ def _find_contradicting_terms(job: Job, group: Group, shape: JobShape, label_val
 def find_separating_constraints(job: Job) -> Iterator[str]:
     """Yields the fields of spread constraints that can separate a unit's workers.
 
-    They separate no workers whose node selector names one unit. This function does not check the selector.
+    If the workers' node selector names one unit, these constraints separate no workers. The caller must
+    exclude such jobs.
     """
     if shape := job.shape:
         terms = (term for group in job.by_role[WORKER] for term in _find_terms(job, group, job.job_label))

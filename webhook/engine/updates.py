@@ -67,7 +67,7 @@ def update(table: Table, request: Request, stored: Json) -> Outcome | str:
     """Returns the outcome for the update of a job, or a text that says why the update is admitted unchanged.
 
     Never raises. Refuses an update only if it changes the size of a suspended job, and the table refuses the
-    resized job. If the Pods of a `Suspending` job exist, the result is an outcome without operations.
+    resized job. If a job of a workload with `Suspending` may have Pods, the outcome has no operations.
     """
     new = request.object
     ruling = table.find_ruling(new, request.namespace, request.now)

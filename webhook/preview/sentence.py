@@ -80,7 +80,7 @@ def judge(run: DryRun) -> tuple[JobVerdict, str, Place | None]:
     """
     outcome, place = run.outcome, None
     if outcome.kind is OutcomeKind.REFUSED:
-        verdict, text = JobVerdict.REFUSED, f"{_chart_condition(run, outcome)}{'; '.join(outcome.denials)}"
+        verdict, text = JobVerdict.REFUSED, f"{_if_chart_has_value(run, outcome)}{'; '.join(outcome.denials)}"
     elif _has_ended(run):
         verdict, text = JobVerdict.NOT_PLACED, messages.ENDED
     elif outcome.unplaced:
@@ -109,8 +109,8 @@ def _explain_not_placed(run: DryRun) -> str:
     if "shape" in outcome.facts and not no_devices:
         return f"{outcome.reason}, but no rule of the table gives them a job label"
     reason = no_devices or outcome.reason
-    needs_device = no_devices or outcome.kind is OutcomeKind.NO_CANDIDATE
-    return f"{reason}. {run.hint}" if needs_device and run.hint else reason
+    may_be_misspelt = no_devices or outcome.kind is OutcomeKind.NO_CANDIDATE
+    return f"{reason}. {run.hint}" if may_be_misspelt and run.hint else reason
 
 
 def _nodes_text(run: DryRun, outcome: Outcome, place: Place) -> str:
@@ -124,10 +124,10 @@ def _nodes_text(run: DryRun, outcome: Outcome, place: Place) -> str:
     is_empty = get(run.object, ("spec", "replicas")) == 0
     unit = unit_of(run.table, place)
     text = messages.workers_on_nodes(place, unit, noun, is_apart=is_apart, is_empty=is_empty)
-    return f"{_chart_condition(run, outcome)}{text}"
+    return f"{_if_chart_has_value(run, outcome)}{text}"
 
 
-def _chart_condition(run: DryRun, outcome: Outcome) -> str:
+def _if_chart_has_value(run: DryRun, outcome: Outcome) -> str:
     """Returns the chart's value on which an outcome depends, as an if-clause, or an empty text."""
     value = chart_value(run.object) if not_sent_note(run.object, run.namespace, outcome) else None
     return f"if the chart has the value {value}, " if value else ""

@@ -82,9 +82,9 @@ def test_ten_rotations_and_an_eviction_of_the_certificate_program_lose_no_admiss
 def test_changes_between_a_provided_and_an_own_certificate_lose_no_admission(installed: Installation) -> None:
     with two_busy_loops(), steady_load(installed.control_plane.kubeconfig, TEAM) as load:
         for _ in range(3):
-            own = new_certificate(installed)
+            provided = new_certificate(installed)
             installed.run(INSTALL, PROVIDED)
-            wait_until_served(installed, own)
+            wait_until_served(installed, provided)
             installed.run(INSTALL, OWN)
             wait_until_own_is_served(installed)
     assert load.lost_creates == []
@@ -95,19 +95,19 @@ def test_the_last_of_several_fast_certificate_changes_is_served(installed: Insta
     rng = random.Random(seed)  # noqa: S311 - no secret
     with two_busy_loops(), steady_load(installed.control_plane.kubeconfig, TEAM) as load:
         for _ in range(3):
-            own = new_certificate(installed)
+            provided = new_certificate(installed)
             for heading in (PROVIDED, OWN):
                 installed.run(INSTALL, heading)
                 load.wait_for_creates(rng.randrange(48))
         installed.run(INSTALL, PROVIDED)
-        wait_until_served(installed, own)
+        wait_until_served(installed, provided)
         installed.run(INSTALL, OWN)
         wait_until_own_is_served(installed)
     assert load.lost_creates == []
 
 
 def new_certificate(installed: Installation) -> Path:
-    """Writes a certificate of a new authority into the document's files; returns their folder."""
+    """Creates a certificate of a new authority in the files of docs/install.md; returns their folder."""
     folder = installed.folder
     fresh = installed.folder / "fresh"
     host = f"--host=ultraserver-webhook.{NAMESPACE}.svc"
