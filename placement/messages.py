@@ -232,7 +232,7 @@ mixed: Final = "node {} has no devices of the Neuron DRA driver, and other nodes
 
 def crowded_unit(free: int, jobs: Sequence[str]) -> str:
     why = held_by(", ".join(jobs)) if jobs else "held or too full"
-    return f"{free} nodes free, {why}"
+    return f"only {free} nodes are free, the others are {why}"
 
 
 # ---- Events and log lines ----------------------------------------------------------------------------------

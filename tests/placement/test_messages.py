@@ -73,8 +73,8 @@ TEXTS: dict[str, list[tuple[tuple[Any, ...], str]]] = {
         (([], "why"), "waits again, with all workers: why"),
     ],
     "crowded_unit": [
-        ((2, ["j", "k"]), "2 nodes free, held by j, k"),
-        ((0, []), "0 nodes free, held or too full"),
+        ((2, ["j", "k"]), "only 2 nodes are free, the others are held by j, k"),
+        ((0, []), "only 0 nodes are free, the others are held or too full"),
     ],
     "admitted": [
         ((("a", "b"),), "admitted to a b"),

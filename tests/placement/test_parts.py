@@ -142,7 +142,7 @@ def test_the_node_of_a_recreated_worker_stays_free_in_a_full_unit() -> None:
     pods_with_new_worker = [*running_pods[:-1], job("runs", 10)[-1]]
     decision = decision_about(kind, nodes, pods_with_new_worker, job("waits", 9))
     assert placed_jobs(decision) == {"runs": "a"}
-    assert "a: 8 nodes free, held by team/runs" in waiting_reasons(decision)["waits"]
+    assert "a: only 8 nodes are free, the others are held by team/runs" in waiting_reasons(decision)["waits"]
     assert placed_jobs(decision_about(kind, nodes, pods_with_new_worker, job("fits", 8))) == {
         "fits": "a",
         "runs": "a",
