@@ -80,7 +80,7 @@ def answer_for(scene: Scene, pods: Sequence[Pod], goes_on: Callable[[], bool] = 
     tuning = replace(scene.tuning, preempts=False)
     scene = replace(scene, pods=(*scene.pods, *pods), tuning=tuning)
     decision = scene.decision()
-    # A Pod whose annotation is not trusted forms its own job.
+    # A Pod whose placement annotation is not trusted has a `Job` of its own.
     own_jobs = [waiting for waiting in decision.waiting if waiting.job.pods[0].pod.key in keys]
     admissions = {admission.job.key: admission.units for admission in decision.admissions}
     units = tuple(unit for key, job_units in admissions.items() if key in keys for unit in job_units)
