@@ -68,8 +68,8 @@ def test_a_generated_name_that_shortens_a_long_generate_name_gives_no_message(ha
 
 @pytest.mark.parametrize("handler", [handlers.verify, handlers.require])
 def test_a_copy_of_an_exported_job_with_a_generated_name_gives_no_message(handler: Handler) -> None:
-    # The job label of a job with generateName depends on the uid of the review that mutates the job. The review
-    # that validates the job has another uid. managedFields show that a client sent the record.
+    # The job label of a job with generateName depends on the uid of the review that mutates the job, and
+    # validation has another uid. managedFields show that a client sent the record.
     managed_fields = {"f:metadata": {"f:annotations": {"f:ultraserver-webhook.io/added": {}}}}
     exported = mutate_job(mpijob(4, generate_name="gen-"))
     exported["metadata"]["managedFields"] = [{"time": "2026-01-01T00:00:00Z", "fieldsV1": managed_fields}]
