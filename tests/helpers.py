@@ -2,14 +2,23 @@
 
 import random
 import re
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from hypothesis import settings
+from prometheus_client import CollectorRegistry
 
+import certs.metrics
+import placement.act.metrics
+import webhook.metrics
+from certs import development
 from webhook.engine import Request
 from webhook.rows.table import Table
 from webhook.rules.load import load_texts
 from webhook.rules.source import TableSource
+from webhook.serving.tls import TlsFiles
+from webhook.state import CurrentState
 
 
 def request_for(
@@ -25,6 +34,14 @@ def request_for(
 def load_text(text: str | bytes, source: str) -> Table:
     """Returns the rule table that is loaded from one text."""
     return load_texts([(source, text)], source)
+
+
+def metric_registries(folder: Path) -> tuple[CollectorRegistry, ...]:
+    """Returns the registries of the programs that serve metrics. Writes certificates into the folder."""
+    development.make(folder, ["localhost"], datetime.now(UTC))
+    state = CurrentState(TableSource(), TlsFiles(folder / "tls.crt", folder / "tls.key"))
+    programs = (webhook.metrics.Metrics(state), placement.act.metrics.Metrics(), certs.metrics.Metrics())
+    return tuple(metrics.registry for metrics in programs)
 
 
 def unfold(text: str) -> str:

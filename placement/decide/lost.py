@@ -100,8 +100,9 @@ class Losses:
     def restarted_at(self, job: Job) -> datetime | None:
         """Returns when all pods of a waiting job were deleted because a node failed; None for other jobs."""
         departure = self._departure(job)
-        is_restart = departure and departure.age_start and not departure.is_preempted
-        return departure.deleted_at if departure and is_restart else None
+        if departure and departure.age_start and not departure.is_preempted:
+            return departure.deleted_at
+        return None
 
     def backoff_reason(self, job: Job) -> str | None:
         """Returns why a job must not leave its nodes now; None if it may leave them."""

@@ -158,9 +158,13 @@ def wait_until_called(namespace: Kubectl, hooks: Collection[str], probe: dict[st
 
 def call_count(kubectl: Kubectl, *names: str) -> float:
     """Returns the number of calls of these webhooks, from the API server's metrics."""
-    return sum(
-        float(line.rsplit(" ", 1)[1])
-        for line in kubectl.api.text("/metrics").splitlines()
-        if line.startswith("apiserver_admission_webhook_request_total{")
-        and any(f'name="{name}"' in line for name in names)
-    )
+    samples = metric_samples(kubectl, "apiserver_admission_webhook_request_total")
+    return sum(value for labels, value in samples if any(f'name="{name}"' in labels for name in names))
+
+
+def metric_samples(kubectl: Kubectl, metric: str) -> Iterator[tuple[str, float]]:
+    """Yields the labels, as text, and the value of each sample of a metric of the API server."""
+    for line in kubectl.api.text("/metrics").splitlines():
+        if line.startswith(f"{metric}{{"):
+            labels, value = line.rsplit(" ", 1)
+            yield labels, float(value)

@@ -1,10 +1,9 @@
 """Generates parts of the documents from the packaged rule table; ``python -m tests.docs`` writes them."""
 
 import ast
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import cache
 from itertools import pairwise
 from operator import attrgetter
@@ -15,13 +14,11 @@ from typing import Any
 import yaml
 from pydantic.alias_generators import to_camel
 
-import certs.metrics
-import placement.act.metrics
-import webhook.metrics
-from certs import development
 from contract import keys
+from testbed.kits.kit import required
 from tests.docs import values
 from tests.docs.blocks import REPOSITORY
+from tests.helpers import metric_registries
 from webhook.rows.policies import Mode
 from webhook.rows.shapes import Shape
 from webhook.rows.table import Rule, Table
@@ -29,9 +26,6 @@ from webhook.rules.explain import keys_by_path
 from webhook.rules.load import load_default, load_installed
 from webhook.rules.schema import published_schema
 from webhook.rules.show import conditions_of, effects_of
-from webhook.rules.source import TableSource
-from webhook.serving.tls import TlsFiles
-from webhook.state import CurrentState
 
 SHAPES = ("shape", "workers", "node config", "together", "apart", "topology key")
 RULES = ("rule", "on", "when", "adds", "why")
@@ -335,13 +329,8 @@ def _contract() -> Iterator[tuple[str, str]]:
 
 def _metrics() -> Iterator[tuple[str, ...]]:
     """Yields each metric of the programs: its name, type, labels and description."""
-    with TemporaryDirectory() as name:
-        folder = Path(name)
-        development.make(folder, ["localhost"], datetime.now(UTC))
-        state = CurrentState(TableSource(None), TlsFiles(folder / "tls.crt", folder / "tls.key"))
-        registries = [webhook.metrics.Metrics(state).registry]
-        registries += [placement.act.metrics.Metrics().registry, certs.metrics.Metrics().registry]
-        for registry in registries:
+    with TemporaryDirectory() as folder:
+        for registry in metric_registries(Path(folder)):
             collectors = set(registry._names_to_collectors.values())  # noqa: SLF001 - no public way to the labels
             labels = {getattr(item, "_name", ""): getattr(item, "_labelnames", ()) for item in collectors}
             for metric in sorted(registry.collect(), key=attrgetter("name")):
@@ -353,16 +342,13 @@ def _metrics() -> Iterator[tuple[str, ...]]:
 
 def _versions() -> Iterator[tuple[str, str]]:
     """Yields each program with which the tests run, and its versions. ``go.mod`` of each kit has them."""
-    text_by_kit = {
-        path.parent.name: path.read_text(encoding="utf-8")
-        for path in sorted(REPOSITORY.glob("testbed/kits/*/go.mod"))
-    }
     for module, program in MODULES.items():
-        # The kit of Kueue builds only Kueue, although its go.mod also names libraries of other programs.
-        is_kueue = program == "Kueue"
-        texts = [text for kit, text in text_by_kit.items() if is_kueue or not kit.startswith("kueue")]
-        pattern = re.compile(rf"^(?:\trequire |require |\t){re.escape(module)} v(\S+)", re.MULTILINE)
-        versions = {version for text in texts for version in pattern.findall(text)}
+        versions = set()
+        for path in REPOSITORY.glob("testbed/kits/*/go.mod"):
+            # The kit of Kueue builds only Kueue, although its go.mod also names libraries of other programs.
+            if program == "Kueue" or not path.parent.name.startswith("kueue"):
+                with suppress(LookupError):
+                    versions.add(required(path, module).removeprefix("v"))
         yield program, ", ".join(sorted(versions, key=lambda text: [*map(int, text.split("."))]))
 
 

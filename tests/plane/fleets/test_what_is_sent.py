@@ -77,12 +77,9 @@ BASE = {
 
 def pod_conflicts(kubectl: Kubectl) -> float:
     """Returns how many creates of Pods the API server has denied because the Pod exists."""
-    return sum(
-        float(line.rsplit(" ", 1)[1])
-        for line in kubectl.api.text("/metrics").splitlines()
-        if line.startswith("apiserver_request_total{")
-        and all(part in line for part in ('code="409"', 'resource="pods"', 'verb="POST"', 'subresource=""'))
-    )
+    labels_of_conflicts = 'code="409"', 'resource="pods"', 'verb="POST"', 'subresource=""'
+    samples = webhook.metric_samples(kubectl, "apiserver_request_total")
+    return sum(value for labels, value in samples if all(label in labels for label in labels_of_conflicts))
 
 
 @pytest.mark.parametrize(

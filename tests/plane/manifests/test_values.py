@@ -6,28 +6,20 @@ import base64
 import re
 import subprocess
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from certs import development
-from certs.metrics import Metrics as CertificateMetrics
-from placement.act.metrics import Metrics as PlacementMetrics
 from testbed import chart
 from tests.docs.blocks import anchors
-from tests.helpers import load_text
+from tests.helpers import load_text, metric_registries
 from tests.plane.guard.people import TABLE
 from tests.plane.manifests.conftest import Rendered
 from tests.plane.manifests.objects import find_object, of_kind, pod_specs, units_in_pod_guard, webhooks
 from tests.rules.tables import EXTENDS
-from webhook.metrics import Metrics
 from webhook.rows.policies import Mode
 from webhook.rules.load import load_default, load_texts
-from webhook.rules.source import TableSource
-from webhook.serving.tls import TlsFiles
-from webhook.state import CurrentState
 
 RULES = "ultraserver-webhook-rules"
 PEM = "-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n"
@@ -364,14 +356,10 @@ def test_without_placement_no_alert_is_about_stalls_deletions_or_waiting_jobs(
 def exported_samples(folder: Path) -> set[str]:
     """Returns the names of all samples that the three programs can export."""
     names: set[str] = set()
-    development.make(folder, ["localhost"], datetime.now(UTC))
-    state = CurrentState(TableSource(), TlsFiles(folder / "tls.crt", folder / "tls.key"))
-    webhook = Metrics(state)
-    registries = (webhook.registry, CertificateMetrics().registry, PlacementMetrics().registry)
-    for metric in (metric for registry in registries for metric in registry.collect()):
+    for metric in (metric for registry in metric_registries(folder) for metric in registry.collect()):
         endings = {"counter": ("_total",), "histogram": ("_bucket", "_count", "_sum")}.get(metric.type, ("",))
         names |= {metric.name + ending for ending in endings}
-    return names | {metric.name for metric in webhook.collect()}
+    return names
 
 
 def test_the_runbook_of_every_alert_is_a_heading_of_a_document(render: Callable[..., Rendered]) -> None:
