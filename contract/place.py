@@ -184,7 +184,7 @@ def parse(text: str) -> Place:
     if (
         len(text) > LONGEST_ANNOTATION or len(values) < len(words) or not has_known_words
     ):  # `lru_cache` stores no errors, so long texts take no memory
-        raise _make_error(f"it is {text[:80]!r}, not words such as {_KEYS[0]}=gate")
+        raise _make_error(f"it is {text[:80]!r}: write known words KEY=VALUE, each once")
     if values.get("placer") not in PLACERS:
         placer = values.get("placer", "")[:40]
         raise _make_error(f"placer is {placer!r}: it must be one of {', '.join(PLACERS)}")

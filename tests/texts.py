@@ -27,7 +27,10 @@ def wrong_calls(module: ModuleType) -> Iterator[str]:
     """Yields a line for each call of a template, in the module's folder, with a wrong number of values."""
     name = module.__name__.rpartition(".")[2]
     templates = {key: text for key, text in constants(module).items() if key.islower()}
-    for path in sorted(Path(str(module.__file__)).parent.rglob("*.py")):
+    own_path = Path(str(module.__file__))
+    for path in sorted(own_path.parent.rglob("*.py")):
+        if (path.parent / "messages.py").exists() and path.parent != own_path.parent:
+            continue  # the name `messages` stands for the module of a nested package
         for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)):
                 continue

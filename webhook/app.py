@@ -8,8 +8,8 @@ from typing import Any
 from flask import Blueprint, Flask, Request, Response, jsonify, request
 from werkzeug.exceptions import HTTPException
 
-from webhook import limits
-from webhook.errors import code_of, reason_of
+from webhook import limits, messages
+from webhook.messages import code_of, reason_of
 from webhook.work import BusyError, FailedError, TooLargeError
 
 log = logging.getLogger("webhook.app")
@@ -58,12 +58,12 @@ def describe_error(error: Exception) -> tuple[int, str, dict[str, Any]]:
             headers = {key: value for key, value in error.get_headers() if key == "Allow"}
             return status, reason, headers
         case BusyError():
-            return 503, str(error), {"Retry-After": "1"}
+            return 503, reason_of(503), {"Retry-After": "1"}
         case TooLargeError():
             log.warning("refused %s of %d bytes: %s", request.path, request.content_length, error)
-            return 413, f"the body is too large: {error}", {}
+            return 413, messages.too_large(error), {}
         case FailedError():
             log.error("%s of %d bytes failed: %s", request.path, request.content_length, error)
-            return 500, "the body could not be evaluated, see the log of ultraserver-webhook", {}
+            return 500, messages.NOT_EVALUATED, {}
     log.error("%s failed", request.path, exc_info=error)
     return 500, reason_of(500), {}

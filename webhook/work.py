@@ -19,9 +19,6 @@ Raises:
 class BusyError(Exception):
     """The error if too much long work waits; the caller can try again in a second."""
 
-    def __init__(self, reason: str = "too much work is waiting; try again") -> None:
-        super().__init__(reason)
-
 
 class FailedError(Exception):
     """The error if long work was not completed; the message has the reason."""

@@ -21,6 +21,7 @@ from webhook.admission.views import admission_blueprint
 from webhook.app import create_app
 from webhook.compose import load_changed
 from webhook.engine import Outcome, Request
+from webhook.messages import ERRORS
 from webhook.rows.table import Table
 from webhook.rules.load import load_default
 from webhook.rules.source import TableSource
@@ -208,9 +209,9 @@ def test_large_reviews_are_evaluated_in_another_process_and_small_reviews_are_no
 
 
 def test_a_large_review_while_the_other_process_is_busy_is_answered_with_503_with_retry_after() -> None:
-    answer = _send_large_review(_client_with_error(BusyError("busy")))
+    answer = _send_large_review(_client_with_error(BusyError()))
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
-    assert answer.get_json() == {"error": "busy", "code": "service-unavailable"}
+    assert answer.get_json() == {"error": ERRORS[503][1], "code": "service-unavailable"}
 
 
 def test_a_large_review_that_fails_is_answered_with_500_and_the_log_has_the_reason(

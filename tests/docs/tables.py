@@ -116,6 +116,11 @@ whole](#problems-of-a-job-that-is-not-placed-whole), as `code` under `findings`.
 ### Findings of preview
 
 `kubectl ultraserver preview -f FILE -o json` has these codes as `code` under `server.findings`.""",
+    "http": """\
+### Errors over HTTP
+
+If the webhook or the preview service refuses a request, the answer has an HTTP status. The body is JSON \
+with one of these codes under `code`, and a text under `error`.""",
     "checks": """\
 ### Results of check
 

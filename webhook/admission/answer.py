@@ -11,7 +11,7 @@ from webhook.admission.handlers import Handler
 from webhook.admission.review import BadReviewError, Review, decode, encode, failure, shadow_notes
 from webhook.engine import Outcome
 from webhook.engine.outcome import NO_SUMMARY, Summary
-from webhook.errors import reason_of
+from webhook.messages import reason_of
 from webhook.rows.table import Table
 
 HANDLERS: Final[Mapping[str, Handler]] = {

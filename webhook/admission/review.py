@@ -10,7 +10,9 @@ from typing import Any, Final
 
 import orjson
 
-from webhook.engine import Outcome, Request, messages
+from webhook import messages
+from webhook.engine import Outcome, Request
+from webhook.engine.messages import message
 from webhook.objects.tree import Json
 
 API_VERSION: Final = "admission.k8s.io/v1"
@@ -63,22 +65,22 @@ def decode(body: bytes, now: float) -> Review:
     except orjson.JSONDecodeError as error:
         if "Not enough memory" in str(error):  # orjson has no separate error for a lack of memory
             raise MemoryError from error
-        raise BadReviewError(f"the body is not JSON: {error}") from error
+        raise BadReviewError(messages.not_json(error)) from error
     except orjson.JSONEncodeError as error:
-        raise BadReviewError("the body has more than 254 levels, unlike any Kubernetes object") from error
+        raise BadReviewError(messages.TOO_DEEP) from error
     if not isinstance(raw, dict) or raw.get("kind") != KIND or raw.get("apiVersion") != API_VERSION:
         kind = f"{raw.get('apiVersion')} {raw.get('kind')}" if isinstance(raw, dict) else type(raw).__name__
-        raise BadReviewError(f"expected an {API_VERSION} {KIND}, got {kind[:80]}")
+        raise BadReviewError(messages.not_a_review(API_VERSION, KIND, kind[:80]))
     request = raw.get("request")
     if not isinstance(request, dict):
-        raise BadReviewError("/request is missing or not a map: there is no request to answer")
+        raise BadReviewError(messages.NO_REQUEST)
     uid = _text(request, "uid")
     if not uid:
-        raise BadReviewError("/request/uid is empty: the answer must repeat it")
+        raise BadReviewError(messages.NO_UID)
     operation = "" if _text(request, "subResource") else _text(request, "operation")
     obj = request.get("object")
     if operation == "CREATE" and not isinstance(obj, dict):
-        raise BadReviewError("/request/object is missing or not a map: there is no object to evaluate")
+        raise BadReviewError(messages.NO_OBJECT)
     user = request.get("userInfo")
     return Review(
         uid=uid,
@@ -101,7 +103,7 @@ def _text(source: Mapping[str, Any], key: str, path: str = "/request") -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise BadReviewError(f"{path}/{key} must be text, not {type(value).__name__}")
+        raise BadReviewError(messages.not_text(path, key, type(value).__name__))
     return value
 
 
@@ -149,7 +151,7 @@ def shadow_notes(outcome: Outcome) -> dict[str, str]:
 def limit_warnings(warnings: Iterable[str]) -> list[str]:
     """Returns warnings within the API server's limits; the last text counts warnings that do not fit."""
     result: list[str] = []
-    free_bytes = ALL_WARNINGS_LIMIT - len(messages.message("more", 9999))
+    free_bytes = ALL_WARNINGS_LIMIT - len(message("more", 9999))
     all_warnings = list(warnings)
     for index, warning in enumerate(all_warnings):
         # The API server writes one line for each warning, so a warning must not contain line ends.
@@ -157,7 +159,7 @@ def limit_warnings(warnings: Iterable[str]) -> list[str]:
         text = line if len(line) <= ONE_WARNING_LIMIT else line[: ONE_WARNING_LIMIT - 1] + "…"
         free_bytes -= len(text.encode())
         if free_bytes < 0:
-            result.append(messages.message("more", len(all_warnings) - index))
+            result.append(message("more", len(all_warnings) - index))
             break
         result.append(text)
     return result

@@ -22,7 +22,7 @@ from typing import Any, Final
 from flask import Blueprint, Response, abort, request
 
 from common.times import stamp
-from webhook import limits
+from webhook import limits, messages
 from webhook.admission.answer import HANDLERS, Answer, answer
 from webhook.metrics import Metrics
 from webhook.state import CurrentState
@@ -61,8 +61,10 @@ def ready(state: CurrentState) -> tuple[dict[str, Any], int]:
     expires = state.tls.expires
     detail = {"status": "ok", "table": state.table.revision, "certificate": stamp(expires)}
     if expires - datetime.now(UTC) < EXPIRY_MARGIN:
-        detail["status"] = "the serving certificate is about to end"
-    problems = [f"unusable {kind} files: {problem}" for kind, problem in state.problems().items() if problem]
+        detail["status"] = messages.CERTIFICATE_ENDS
+    problems = [
+        messages.unusable_files(kind, problem) for kind, problem in state.problems().items() if problem
+    ]
     if problems:
         detail["problem"] = "\n".join(problems)
     return detail, 200 if detail["status"] == "ok" else 503
@@ -75,7 +77,7 @@ def respond(endpoint: str, state: CurrentState, metrics: Metrics) -> Response:
         BusyError, FailedError: See `webhook.work.Work`.
     """
     if request.mimetype != JSON:
-        abort(415, f"the content type must be {JSON}, not {request.mimetype or 'missing'}")
+        abort(415, messages.wrong_type(JSON, request.mimetype or "missing"))
     body = request.get_data(cache=False)
     try:
         if endpoint == "rules" or len(body) > limits.SHORT_REVIEW:

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import gevent
 from gevent.event import AsyncResult, Event
 
+from webhook import messages
 from webhook.rules.source import TableSource
 from webhook.serving import process
 from webhook.work import BusyError, FailedError, TooLargeError
@@ -86,11 +87,10 @@ class LongWork:
             if isinstance(error, BrokenProcessPool):
                 self._start()
                 if time.monotonic() >= deadline:
-                    raise FailedError(f"it took longer than {seconds:.1f} s") from error
+                    raise FailedError(messages.too_slow(seconds)) from error
             # If the process ended before the deadline, the cause is probably memory: a C library that gets no
             # memory ends the process.
-            message = f"it takes more than {self._memory >> 20} MiB of memory to evaluate"
-            raise TooLargeError(message) from error
+            raise TooLargeError(messages.needs_memory(self._memory >> 20)) from error
 
     def _start(self) -> None:
         settings = (self._source.texts(), self._memory, self._log_config)

@@ -27,6 +27,7 @@ from typing import Any
 
 from gevent import getcurrent
 
+from webhook import messages
 from webhook.serving.secured import TlsSocket
 from webhook.serving.settings import Limits, Listener
 from webhook.serving.turns import ReadCounter
@@ -38,9 +39,9 @@ _MOST_DRAINED = 4 * 1024 * 1024
 class RefusedError(Exception):
     """The error for a request that this server refuses. It has the HTTP status and the reason."""
 
-    def __init__(self, status: int, reason: str) -> None:
-        super().__init__(f"{status}: {reason}")
-        self.status, self.reason = HTTPStatus(status), reason
+    def __init__(self, status: int, reason: str = "") -> None:
+        self.status, self.reason = HTTPStatus(status), reason or messages.reason_of(status)
+        super().__init__(f"{status}: {self.reason}")
 
 
 def connection_reset(reason: str) -> ConnectionResetError:
@@ -114,11 +115,11 @@ class Peer:
         data: bytes = self.sock.recv(size)
         self.has_peer_ended = not data
         if self._reads.has_too_many_after(len(data)):
-            raise RefusedError(400, "the request has too many small parts: send at least 256 bytes at a time")
+            raise RefusedError(400, messages.SMALL_PARTS)
         self.begin_request()
         self._peers.hold(self, len(data))
         if self.request is None and self.held_bytes > self._limits.head:
-            raise RefusedError(431, "the request header is too long")
+            raise RefusedError(431)
         return data
 
     def begin_request(self) -> None:
@@ -235,7 +236,7 @@ class PeerSet:
         for peer in [peer for peer in self._all if peer.deadline < now]:
             if peer.is_receiving:
                 peer.is_closing, peer.deadline = True, math.inf
-                error = RefusedError(408, "the request did not arrive in time")
+                error = RefusedError(408)
                 peer.greenlet.kill(error, block=False)
             else:
                 self._close(peer)

@@ -27,7 +27,8 @@ from gunicorn.http.body import ChunkedReader
 from gunicorn.workers.base_async import AsyncWorker
 from gunicorn.workers.ggevent import GeventWorker
 
-from webhook.errors import code_of, reason_of
+from webhook import messages
+from webhook.messages import code_of, reason_of
 from webhook.serving.peers import Peer, PeerSet, RefusedError
 from webhook.serving.settings import Listener
 
@@ -125,10 +126,9 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
             RefusedError: The body of the request is too long or chunked.
         """
         if isinstance(req.body.reader, ChunkedReader):
-            # 411 means "Length Required". The text of status 501 is also right: send a Content-Length header.
-            raise RefusedError(411, reason_of(501))
+            raise RefusedError(411)
         if req.body.reader.length > self.peers.limits.body:
-            raise RefusedError(413, f"a body must have at most {self.peers.limits.body} bytes")
+            raise RefusedError(413)
         sock.request = req
         sock.begin_request()
         super().handle_request(listener_name, req, sock, addr)
@@ -146,7 +146,7 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         peer: Peer = environ["gunicorn.socket"]
         length, body = int(environ.get("CONTENT_LENGTH") or 0), environ["wsgi.input"].read()
         if len(body) < length:
-            raise RefusedError(400, f"the body ended after {len(body)} of {length} bytes")
+            raise RefusedError(400, messages.short_body(len(body), length))
         peer.serve()
         environ["wsgi.input"] = io.BytesIO(body)
         environ["wsgi.url_scheme"] = "https" if peer.listener.tls else "http"
