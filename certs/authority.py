@@ -74,9 +74,8 @@ def issue(authority: Pair, now: datetime, lifetime: timedelta, names: Sequence[s
     end = min(now + lifetime, authority.certificate.not_valid_after_utc)
     subject = next((name for name in names if len(name) <= _COMMON_NAME_LIMIT), "webhook")
     usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
-    return _new_pair(
-        subject, begin, end, authority, (x509.SubjectAlternativeName(map(_general_name, names)), usage)
-    )
+    alternative_names = x509.SubjectAlternativeName(map(_general_name, names))
+    return _new_pair(subject, begin, end, authority, (alternative_names, usage))
 
 
 def load(certificate_pem: bytes, key_pem: bytes, *, is_ca: bool = False) -> Pair:

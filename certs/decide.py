@@ -66,11 +66,8 @@ class NextStep:
 
 def decide(inputs: Inputs) -> NextStep:
     """Returns the step of the first function of `_CHECKS` that returns a step; KEEP if none does."""
-    for check in _CHECKS:
-        decision = check(inputs)
-        if decision is not None:
-            return decision
-    return _keep(inputs)
+    steps = (check(inputs) for check in _CHECKS)
+    return next(filter(None, steps), None) or _keep(inputs)
 
 
 def _check_authority_is_usable(inputs: Inputs) -> NextStep | None:

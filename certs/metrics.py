@@ -1,7 +1,7 @@
 """The loop's Prometheus metrics. Their registry has no metrics of the process and the interpreter."""
 
 from datetime import datetime
-from typing import Any
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
@@ -16,36 +16,31 @@ class Metrics:
     def __init__(self) -> None:
         """Creates the metrics. All results of a pass begin at zero, so that rates have a first value."""
         self.registry = CollectorRegistry()
-        options: dict[str, Any] = {"namespace": PREFIX, "registry": self.registry}
-        self._expiry = Gauge(
-            "expiry_timestamp_seconds", "When a certificate ends, Unix time.", ["certificate"], **options
+        gauge = partial(Gauge, namespace=PREFIX, registry=self.registry)
+        counter = partial(Counter, namespace=PREFIX, registry=self.registry)
+        self._expiry = gauge(
+            "expiry_timestamp_seconds", "When a certificate ends, Unix time.", ["certificate"]
         )
-        self._bundle = Gauge(
+        self._bundle = gauge(
             "trusted_authorities",
             "Authorities in the bundle, with the old authority while it is being replaced.",
-            **options,
         )
-        self._missing = Gauge(
+        self._missing = gauge(
             "missing_webhook_configurations",
             "Webhook configurations in this program's options that do not exist.",
-            **options,
         )
-        self._provided = Gauge(
+        self._provided = gauge(
             "provided_certificate",
             "1 while the certificate to serve is a provided one; 0 while it is this program's own.",
-            **options,
         )
-        self._refused = Gauge(
+        self._refused = gauge(
             "provided_certificate_refused",
             "1 while the Secret with a provided certificate exists, but this certificate cannot be served.",
-            **options,
         )
-        self._success = Gauge(
-            "last_success_timestamp_seconds", "When a pass last succeeded, Unix time.", **options
-        )
-        self._passes = Counter("passes", "Passes, by result.", ["result"], **options)
-        self._steps = Counter("steps", "Steps taken, by kind.", ["step"], **options)
-        self._conflicts = Counter("conflicts", "Writes that failed after another client's write.", **options)
+        self._success = gauge("last_success_timestamp_seconds", "When a pass last succeeded, Unix time.")
+        self._passes = counter("passes", "Passes, by result.", ["result"])
+        self._steps = counter("steps", "Steps taken, by kind.", ["step"])
+        self._conflicts = counter("conflicts", "Writes that failed after another client's write.")
         for result in ("kept", "changed", "failed"):
             self._passes.labels(result)
 

@@ -20,14 +20,12 @@ def addresses(slices: Object | None) -> list[Address]:
 
     Addresses that are not ready are included, because an API server may have an old connection to them.
     """
-    known_addresses: set[Address] = set()
+    pairs: set[Address] = set()
     for slice_ in (slices or {}).get("items") or []:
         ports = [port["port"] for port in slice_.get("ports") or [] if port.get("port")]
         for endpoint in slice_.get("endpoints") or []:
-            known_addresses |= {
-                (address, port) for address in endpoint.get("addresses") or [] for port in ports
-            }
-    return sorted(known_addresses)
+            pairs |= {(address, port) for address in endpoint.get("addresses") or [] for port in ports}
+    return sorted(pairs)
 
 
 def served_leaves(replicas: Sequence[Address]) -> dict[str, x509.Certificate]:

@@ -92,13 +92,9 @@ class Rotator:
             CertificateError: A wanted certificate cannot be created.
         """
         stored = self.read()
-        replaced_secrets = [
-            *([stored.authority] if replace_authority else []),
-            *([stored.serving] if replace_leaf else []),
-        ]
-        forced_certificates = frozenset(
-            secret.certificate for secret in replaced_secrets if secret.certificate
-        )
+        secrets = [(stored.authority, replace_authority), (stored.serving, replace_leaf)]
+        certificates = [secret.certificate for secret, is_replaced in secrets if is_replaced]
+        forced_certificates = frozenset(filter(None, certificates))
         stored = replace(stored, forced_certificates=forced_certificates)
         steps: list[NextStep] = []
         conflicts = 0

@@ -80,9 +80,8 @@ class KubernetesApi(RestApi):
         content_type: str = "application/json",
         timeout: float | tuple[float, float] = TIMEOUT_SECONDS,
     ) -> RESTResponse:
-        headers = {"Accept": "application/json"} | (
-            {"Content-Type": content_type} if body is not None else {}
-        )
+        content_headers = {} if body is None else {"Content-Type": content_type}
+        headers = {"Accept": "application/json"} | content_headers
         with _as_api_errors(verb, path):
             request = self._client.param_serialize(
                 verb, path, header_params=headers, body=body, auth_settings=["BearerToken"]

@@ -23,9 +23,8 @@ def option_with_prefix(environment: str) -> Callable[..., Callable[[Any], Any]]:
 
     def option(*names: str, **attributes: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - click's own types
         variable = f"{environment}_{names[0].removeprefix('--').upper().replace('-', '_')}"
-        return click.option(
-            *names, **{"envvar": variable, "show_envvar": True, "show_default": True, **attributes}
-        )
+        defaults = {"envvar": variable, "show_envvar": True, "show_default": True}
+        return click.option(*names, **{**defaults, **attributes})
 
     return option
 

@@ -51,21 +51,19 @@ class Server(ThreadingMixIn, WSGIServer):
         """Logs nothing: the peer has closed the connection, or has sent an invalid request."""
 
 
-def serve(
-    host: str, port: int, registry: CollectorRegistry, other_apps: Mapping[str, Any] | None = None
-) -> Server:
+def serve(host: str, port: int, registry: CollectorRegistry, apps: Mapping[str, Any] | None = None) -> Server:
     """Starts a thread that serves metrics until the program ends, and returns the server.
 
     Args:
         host: The address.
         port: Its port.
         registry: The metrics.
-        other_apps: WSGI applications by path. All other paths serve the metrics.
+        apps: WSGI applications by path. All other paths serve the metrics.
 
     Raises:
         OSError: The address cannot be used.
     """
-    metrics, apps = make_wsgi_app(registry), other_apps or {}
+    metrics, apps = make_wsgi_app(registry), apps or {}
 
     def app(environ: dict[str, Any], start: Any) -> Any:  # noqa: ANN401 - WSGI's types
         return apps.get(environ["PATH_INFO"], metrics)(environ, start)

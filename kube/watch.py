@@ -165,9 +165,8 @@ class Mirror(Generic[T]):
 
     def _is_served(self) -> bool:
         """Returns whether the API server serves the collection; if it does not, logs this once."""
-        is_served = (
-            not self._effect_if_unserved or self._api.get(with_query(self._path, limit="1")) is not None
-        )
+        path = with_query(self._path, limit="1")
+        is_served = not self._effect_if_unserved or self._api.get(path) is not None
         if self._was_served and not is_served:
             _log.warning("%s is not served: %s", self._path, self._effect_if_unserved)
         self._was_served = is_served

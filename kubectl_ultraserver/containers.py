@@ -1,5 +1,6 @@
 """Explains why pods are missing or do not run, and what the launcher's two init containers wait for."""
 
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
@@ -54,17 +55,15 @@ def _event_text(event: Object) -> str:
 
 def explain_containers(case: Case) -> Iterator[Finding]:
     """Yields findings about pods that are being deleted, and containers that do not start or have failed."""
-    names_by_problem: dict[tuple[str, str], list[str]] = {}
+    names_by_problem: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for pod in case.pods:
         if metadata(pod).get("deletionTimestamp"):
             since, node = text_at(pod, "metadata", "deletionTimestamp"), text_at(pod, "spec", "nodeName")
-            names_by_problem.setdefault(("", messages.terminating(since, node or "none")), []).append(
-                name_of(pod)
-            )
+            names_by_problem["", messages.terminating(since, node or "none")].append(name_of(pod))
         for status in _container_statuses(pod):
             name = text_at(status, "name")
             if name not in (WAIT_CONTAINER, SCRIPT_CONTAINER) and (problem := _why_not_running(status)):
-                names_by_problem.setdefault((name, problem), []).append(name_of(pod))
+                names_by_problem[name, problem].append(name_of(pod))
     for (container, problem), names in names_by_problem.items():
         subject = f"container {container} " if container else ""
         text = f"{join_names(names)}: {subject}{problem}"

@@ -65,10 +65,8 @@ class DryRun:
         """Returns whether a webhook's rules match the creation of this object. API versions are ignored."""
         group, plural = self.resource
         values = {"apiGroups": {group, "*"}, "resources": {plural, "*", "*/*"}, "operations": {"CREATE", "*"}}
-        rules = maps_at(hook, "rules")
-        return any(
-            all(accepted & {*(rule.get(key) or ())} for key, accepted in values.items()) for rule in rules
-        )
+        rules, items = maps_at(hook, "rules"), values.items()
+        return any(all(accepted & {*(rule.get(key) or ())} for key, accepted in items) for rule in rules)
 
     def exclusion(self, hook: Object) -> str:
         """Returns a text with the selector of a webhook that excludes the object; empty if none is known."""
@@ -133,9 +131,8 @@ def _explain_hook(run: DryRun, hook: Object, clause: str) -> Finding:
         reasons.append(messages.NO_ANSWER)
     reasons.append(messages.REPLICAS_HAVE_OTHER_TABLE)
     reasons += [messages.undone(text_at(other, "name")) for other in run.matching_hooks(ours=False)]
-    details = tuple(
-        f"{text_at(item, 'name')}: {' '.join(text_at(item, 'expression').split())}" for item in conditions
-    )
+    texts = ((text_at(item, "name"), text_at(item, "expression").split()) for item in conditions)
+    details = tuple(f"{name}: {' '.join(words)}" for name, words in texts)
     why, remedy = messages.did_nothing(clause, "; or ".join(reasons)), messages.ASK_CHECK
     return Finding("did-nothing", "webhook", text_at(hook, "name"), why, details, remedy)
 

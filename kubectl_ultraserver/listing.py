@@ -108,9 +108,8 @@ class Lister:
     def with_explanations(self, case: Case) -> Case:
         """Returns the case with all other objects that explain the job and that the user may read."""
         names = {*case.owner_names, *map(name_of, case.pods)}
-        events = self._readable(
-            f"/api/v1/{self._scope}/events", lambda event: at(event, "involvedObject", "name") in names
-        )
+        path = f"/api/v1/{self._scope}/events"
+        events = self._readable(path, lambda event: at(event, "involvedObject", "name") in names)
         uid = text_at(case.job, "metadata", "uid")
         selector = f"?labelSelector=kueue.x-k8s.io%2Fjob-uid%3D{uid}" if uid else ""
         case = replace(
@@ -195,9 +194,8 @@ class Lister:
     def served_versions(self) -> frozenset[str]:
         """The API versions that the API server serves, as ``GROUP/VERSION``."""
         groups = maps_at(self.api.get("/apis"), "groups")
-        return frozenset(
-            text_at(version, "groupVersion") for group in groups for version in maps_at(group, "versions")
-        )
+        versions = (version for group in groups for version in maps_at(group, "versions"))
+        return frozenset(text_at(version, "groupVersion") for version in versions)
 
     @property
     def _scope(self) -> str:

@@ -115,10 +115,9 @@ class Previewer(Lister):
     def _priorities(self) -> dict[str, int]:
         """The values of priority classes by name. The empty name has the value of the default class."""
         classes = self._readable("/apis/scheduling.k8s.io/v1/priorityclasses")
-        rows = [(name_of(item), number_at(item, "value"), item.get("globalDefault")) for item in classes]
-        return {
-            key: value for name, value, is_default in rows for key in (name, *([""] if is_default else []))
-        }
+        values = {name_of(item): number_at(item, "value") for item in classes}
+        defaults = [number_at(item, "value") for item in classes if item.get("globalDefault")]
+        return values | ({"": defaults[-1]} if defaults else {})
 
 
 def preview_lines(run: DryRun, findings: list[Finding], fit: Fit | None, *, total: int) -> Iterator[str]:

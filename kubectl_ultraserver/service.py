@@ -63,7 +63,7 @@ def item_of(api: RestApi, obj: Object, **parameters: str) -> Object:
     """Returns the service's preview of an object: an ``Item`` of ``webhook/preview/openapi.yaml``.
 
     Raises:
-        UnavailableError: The service does not answer, or cannot read the object.
+        UnavailableError: The service does not answer, refuses the request, or cannot read the object.
     """
     try:
         answer = parse_json(ask(api, json.dumps(obj).encode(), format="json", **parameters))

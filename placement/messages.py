@@ -12,14 +12,7 @@ from typing import Final
 
 from common.texts import join_names
 from contract.keys import GATE, INJECT, PLACE
-from placement.limits import (
-    MOST_ANNOTATIONS,
-    MOST_CLAIMS,
-    MOST_COMPARED,
-    MOST_CONDITIONS,
-    MOST_GATES,
-    MOST_TEXT,
-)
+from placement import limits
 
 
 class Reason(StrEnum):
@@ -68,14 +61,14 @@ def about(name: str, text: object) -> str:
 FAULTS: Final[Mapping[object, str]] = {
     # The fields of the Pod cannot be read, or cost too much to compare.
     "place": "{}",
-    "gates": f"it has {{}} scheduling gates: at most {MOST_GATES} are supported",
+    "gates": f"it has {{}} scheduling gates: at most {limits.MOST_GATES} are supported",
     "conditions": (
         "its node selector, node affinity and tolerations have {} parts of {} characters: "
-        f"at most {MOST_CONDITIONS} parts of {MOST_TEXT} characters are compared"
+        f"at most {limits.MOST_CONDITIONS} parts of {limits.MOST_TEXT} characters are compared"
     ),
-    "annotations": f"its annotations have {{}} bytes: at most {MOST_ANNOTATIONS} are supported",
-    "labels": f"its labels have {{}} characters: at most {MOST_TEXT} are supported",
-    "claims": f"it has {{}} resourceClaims: at most {MOST_CLAIMS} are supported",
+    "annotations": f"its annotations have {{}} bytes: at most {limits.MOST_ANNOTATIONS} are supported",
+    "labels": f"its labels have {{}} characters: at most {limits.MOST_TEXT} are supported",
+    "claims": f"it has {{}} resourceClaims: at most {limits.MOST_CLAIMS} are supported",
     # The device claims of the Pod cannot be read, or cost too much to compare.
     "stale": "device claims cannot be watched: {}",
     "shared": "claim {} is shared by its pods: use a resourceClaimTemplateName, so that each pod has its own",
@@ -84,11 +77,11 @@ FAULTS: Final[Mapping[object, str]] = {
     "class": "{}: there is no DeviceClass {}",
     "mode": "{} has ultraserverMode {}, and the job has node config {}: use one number in both",
     "many": "its claims have {} requests for devices: at most {} are compared; use the field count",
-    "requests": f"it has {{}} requests and comparisons: at most {MOST_COMPARED} are supported",
+    "requests": f"it has {{}} requests and comparisons: at most {limits.MOST_COMPARED} are supported",
     "choices": "its request {} has the field firstAvailable: use the field exactly",
     "selector": (
         "its selector {!r} is not supported: use only comparisons with ==, joined by &&, "
-        f"up to {MOST_COMPARED}"
+        f"up to {limits.MOST_COMPARED}"
     ),
     # The placement annotation of the Pod is not trusted.
     "units": f"annotation {PLACE} names units of {{}} nodes with the label {{!r}}: the rule table has none",
@@ -167,7 +160,10 @@ preempts: Final = "preempts {}, which has a lower priority".format
 
 
 def units(count: int, size: int, *, parts: bool = False) -> str:
-    """Returns, for example, ``2 whole UltraServers``; for ``parts`` of units, ``2 free units of 4 nodes``."""
+    """Returns, for example, ``2 whole UltraServers``.
+
+    With ``parts``, a job takes ``size`` nodes of a unit, which may have more: ``2 units with 4 free nodes``.
+    """
     name = _UNIT_NAMES.get(0 if parts and size > 1 else size, f"free unit{{s}} of {size} nodes")
     return f"{count} {name.format(s='' if count == 1 else 's')}"
 

@@ -139,7 +139,7 @@ def test_serve_preview_answers_previews_and_no_reviews(tmp_path: Path) -> None:
 
 
 def test_reviews_are_counted_at_the_metrics_port(server: Server) -> None:
-    name = 'ultraserver_webhook_reviews_total{endpoint="mutate",verdict="allowed"}'
+    name = 'ultraserver_webhook_reviews_total{endpoint="mutate",response="allowed"}'
     before = server.counter(name)
     assert server.review()["allowed"]
     assert server.counter(name) == before + 1

@@ -45,6 +45,9 @@ COUNTED_SECTIONS = {"shapes": "shape", "rules": "rule", "policies": "policy", "g
 """The sections of a table whose rows `rules lint` counts, each with the singular of its name."""
 
 
+output_option = partial(click.option, "-o", "--output", "form", show_default=True)
+
+
 class KubectlCommand(click.Command):
     """A command that, like kubectl, accepts ``=`` between a short option and its value."""
 
@@ -141,9 +144,7 @@ def completion(shell: str) -> None:
     type=namespace,
     help="Namespace of the documents. A document with another namespace is refused.",
 )
-@click.option(
-    "-o", "--output", "form", type=click.Choice([*FORMATS, *PIPELINES]), default="diff", show_default=True
-)
+@output_option(type=click.Choice([*FORMATS, *PIPELINES]), default="diff")
 @click.option(
     "--must-place", is_flag=True, help="Exit with 2 if a document is not a candidate, or is not placed."
 )
@@ -231,9 +232,7 @@ def rules() -> None:
 
 @rules.command()
 @click.argument("files", nargs=-1, metavar="[FILE...]", type=click.Path(path_type=Path))
-@click.option(
-    "-o", "--output", "form", type=click.Choice(("text", "json")), default="text", show_default=True
-)
+@output_option(type=click.Choice(("text", "json")), default="text")
 @table_options("-f", "--filename", "--rules", exists=False)
 def lint(files: tuple[Path, ...], form: str, rules: tuple[Path, ...], *, placement: bool) -> None:
     """Report all problems of rule tables.
@@ -284,9 +283,7 @@ def _say_lint_result(table: str, problems: list[Problem], notes: list[Problem], 
 
 @rules.command()
 @click.argument("name", required=False, metavar="[NAME]")
-@click.option(
-    "-o", "--output", "form", type=click.Choice(("table", "yaml")), default="table", show_default=True
-)
+@output_option(type=click.Choice(("table", "yaml")), default="table")
 @table_options("-f", "--filename", "--rules")
 def show(name: str | None, form: str, rules: tuple[Path, ...], *, placement: bool) -> None:
     """Show a rule table in short or, with -o yaml, in full; or the row NAME and its places in the files."""

@@ -98,10 +98,7 @@ def admission_apps(state: CurrentState, log_config: dict[str, Any], *, has_metri
 
 
 def preview_apps(
-    source: TableSource,
-    log_config: dict[str, Any],
-    allowed_hosts: Sequence[str] = (),
-    fit_url: str | None = None,
+    source: TableSource, log_config: dict[str, Any], allowed_hosts: Sequence[str], fit_url: str | None
 ) -> list[WsgiApp]:
     """Returns the preview application; starts `LongWork` and `keep_fresh` in the worker process.
 

@@ -2,9 +2,9 @@
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from http import HTTPStatus
 from math import inf
-from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -30,39 +30,35 @@ class Metrics(Collector):
         """Creates the counters, and counts changes of the state's files."""
         self._state = state
         self.registry = CollectorRegistry()
-        options: dict[str, Any] = {"namespace": PREFIX, "registry": self.registry}
-        self._reviews = Counter("reviews", "Reviews answered.", ("endpoint", "verdict"), **options)
-        self._rules = Counter("rules_fired", "Rules that fired.", ("rule",), **options)
-        self._shadow_reviews = Counter(
+        counter = partial(Counter, namespace=PREFIX, registry=self.registry)
+        self._reviews = counter("reviews", "Reviews answered.", ("endpoint", "response"))
+        self._rules = counter("rules_fired", "Rules that fired.", ("rule",))
+        self._shadow_reviews = counter(
             "shadow_reviews",
             "New objects that a row in shadow mode would have changed or refused.",
-            ("verdict",),
-            **options,
+            ("response",),
         )
-        self._shadow_rules = Counter(
+        self._shadow_rules = counter(
             "shadow_rules",
             "Rules that would fire without shadow mode, and rules and shapes that would refuse an object.",
             ("rule", "state"),
-            **options,
         )
-        self._bad_requests = Counter(
-            "bad_requests", "Bodies that are not a review, or that need too much memory.", **options
+        self._bad_requests = counter(
+            "bad_requests", "Bodies that are not a review, or that need too much memory."
         )
-        self._failures = Counter(
-            "failures", "Reviews with an internal error, or that took too long.", **options
-        )
+        self._failures = counter("failures", "Reviews with an internal error, or that took too long.")
         self._seconds = Histogram(
             "review_seconds",
             "Time to evaluate a review and encode the response.",
             ("endpoint",),
+            namespace=PREFIX,
+            registry=self.registry,
             buckets=BUCKETS,
-            **options,
         )
-        self._reloads = Counter(
+        self._reloads = counter(
             "reloads",
             "Changes of the table's or the certificate's files, by result: reloaded or refused.",
             ("file", "result"),
-            **options,
         )
         for file in ("table", "certificate"):
             for result in ("reloaded", "refused"):
@@ -85,7 +81,7 @@ class Metrics(Collector):
         elif status != HTTPStatus.OK:
             self._failures.inc()
         else:
-            self._reviews.labels(endpoint, summary.verdict).inc()
+            self._reviews.labels(endpoint, summary.response).inc()
             self._seconds.labels(endpoint).observe(seconds)
             # Rules are not counted for other endpoints, which evaluate the same object again.
             if endpoint in {"mutate", "launcher"}:
@@ -95,7 +91,7 @@ class Metrics(Collector):
                     self._count_shadow(shadow)
 
     def _count_shadow(self, summary: Summary) -> None:
-        self._shadow_reviews.labels(summary.verdict).inc()
+        self._shadow_reviews.labels(summary.response).inc()
         for state, rules in (("fired", summary.rules), ("refused", summary.refusing)):
             for rule in rules:
                 self._shadow_rules.labels(rule, state).inc()

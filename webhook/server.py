@@ -29,9 +29,9 @@ class Log(Logger):  # type: ignore[misc]  # gunicorn has no types
 class Application(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
     """Runs gunicorn with the settings and the worker of this package.
 
-    `run` serves until a signal. Only after SIGTERM, it first finishes the requests that have begun. The exit
-    code is 0 after a signal, 3 if the application could not be created, and 1 if an address could not be
-    bound.
+    `run` serves until a signal. After SIGTERM, it finishes the requests that have begun; after another
+    signal, it does not. The exit code is 0 after a signal, 3 if the application could not be created, and 1
+    if an address could not be bound.
 
     Args:
         make_apps: Creates the application of each listener. The worker process calls this function before it

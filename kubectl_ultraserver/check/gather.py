@@ -50,11 +50,8 @@ class Gatherer(Lister):
     def refused_resources(self) -> list[str]:
         """Returns the resources of an installation that this user may not create."""
         common_attributes = {"namespace": NAME, "verb": "create"}
-        rights = (
-            common_attributes | {"group": group, "resource": resource}
-            for group in CREATED_RESOURCES
-            for resource in CREATED_RESOURCES[group].split()
-        )
+        pairs = ((group, name) for group, names in CREATED_RESOURCES.items() for name in names.split())
+        rights = (common_attributes | {"group": group, "resource": name} for group, name in pairs)
         return [item["resource"] for item in rights if not self.is_allowed("SelfSubjectAccessReview", item)]
 
     def is_allowed(self, kind: str, attributes: Object, **subject: str) -> bool:
@@ -154,10 +151,8 @@ def _job(gatherer: Gatherer) -> Iterator[Line]:
     stored, refusal = gatherer.dry_run(f"/apis/kubeflow.org/v2beta1{scope}/mpijobs", TRIAL_JOB)
     fleet = Fleet(Topology(()), ())  # empty, because the job of a dry run has no pods
     namespace, rules = gatherer.api.get(f"/api/v1{scope}") or {}, gatherer.api.get(RULES_PATH)
-    reference, registration = JobReference("mpijob", name_of(TRIAL_JOB)), gatherer.registrations[MUTATING]
-    case = Case(
-        reference, gatherer.namespace, stored, (), fleet, namespace, registration=registration, rules=rules
-    )
+    reference, config = JobReference("mpijob", name_of(TRIAL_JOB)), gatherer.registrations[MUTATING]
+    case = Case(reference, gatherer.namespace, stored, (), fleet, namespace, registration=config, rules=rules)
     case = gatherer.with_preview(case, TRIAL_JOB)
     should_change = bool(case.answer.get("patch")) and labels(namespace).get(INJECT) not in OPT_OUT_VALUES
     return installed.job(stored, refusal, case, should_change=should_change)

@@ -64,14 +64,12 @@ def pods(deployments: Sequence[Object], pods: Sequence[Object]) -> Iterator[Line
 
 
 def _reasons(deployment: Object, pods: Sequence[Object]) -> Iterator[str]:
-    """Yields the messages of controller, scheduler and kubelets that explain why a Deployment lacks pods."""
+    """Yields the reasons of controller, scheduler and kubelets for which a Deployment lacks pods."""
     yield from filter(None, [text_at(condition(deployment, "ReplicaFailure"), "message")])
     selector = at(deployment, "spec", "selector", "matchLabels") or {}
     for pod in (pod for pod in pods if selector.items() <= labels(pod).items()):
-        waiting = (
-            text_at(container, "state", "waiting", "reason")
-            for container in maps_at(pod, "status", "containerStatuses")
-        )
+        statuses = maps_at(pod, "status", "containerStatuses")
+        waiting = (text_at(status, "state", "waiting", "reason") for status in statuses)
         yield from filter(None, [text_at(condition(pod, "PodScheduled"), "message"), *waiting])
 
 
@@ -86,7 +84,7 @@ def authorities(bundle: str) -> set[bytes]:
 
 
 def certificates(answers: ReadyzAnswers, now: datetime) -> Iterator[Line]:
-    """Yields how long the certificates of the replicas are valid. Their authorities do not end earlier."""
+    """Yields how long the certificates of the replicas are valid."""
     for pod, answer in answers.items():
         if end := time_of(at(answer, "certificate")):
             days = (end - now).days

@@ -70,10 +70,9 @@ class Reporter:
         for pod in _pods_with_events(job):
             if self._silent_until is not None and now < self._silent_until:
                 return False
+            path = f"/api/v1/namespaces/{pod.namespace}/events"
             try:
-                self.api.create(
-                    f"/api/v1/namespaces/{pod.namespace}/events", self._event(pod, reason, text, now, kind)
-                )
+                self.api.create(path, self._event(pod, reason, text, now, kind))
             except ForbiddenError as error:  # for example, the namespace is being deleted
                 _log.warning("%s", messages.no_event(error))
             except ApiError as error:
@@ -109,7 +108,5 @@ class Reporter:
 def _pods_with_events(job: Job) -> list[Pod]:
     """Returns the first worker and the first other pod of a job; if the job has gated pods, only of these."""
     members = job.gated_pods or job.pods
-    workers = sorted(
-        (member.pod for member in members if member.place is not None), key=lambda pod: pod.number
-    )
-    return [*workers[:1], *[member.pod for member in members if member.place is None][:1]]
+    workers = sorted((member.pod for member in members if member.place), key=lambda pod: pod.number)
+    return [*workers[:1], *[member.pod for member in members if not member.place][:1]]

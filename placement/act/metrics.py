@@ -2,7 +2,8 @@
 
 from collections import Counter as Counts
 from datetime import datetime
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -19,38 +20,34 @@ class Metrics:
     def __init__(self) -> None:
         """Creates the metrics. Values with fixed labels begin at zero, so that rates have a first value."""
         self.registry = CollectorRegistry()
-        common: dict[str, Any] = {"namespace": PREFIX, "registry": self.registry}
-        self._waiting = Gauge("waiting_jobs", "Jobs that wait; from the leader only.", ["reason"], **common)
-        self._oldest_wait = Gauge(
-            "oldest_wait_seconds", "How long the oldest waiting job waits; from the leader only.", **common
+        gauge = partial(Gauge, namespace=PREFIX, registry=self.registry)
+        counter = partial(Counter, namespace=PREFIX, registry=self.registry)
+        histogram = partial(Histogram, namespace=PREFIX, registry=self.registry)
+        self._waiting = gauge("waiting_jobs", "Jobs that wait; from the leader only.", ["reason"])
+        self._oldest_wait = gauge(
+            "oldest_wait_seconds", "How long the oldest waiting job waits; from the leader only."
         )
-        self._unsettled = Gauge(
-            "unsettled_jobs", "Jobs that were admitted and lack a node for some worker.", **common
-        )
-        self._units = Gauge(
+        self._unsettled = gauge("unsettled_jobs", "Jobs that were admitted and lack a node for some worker.")
+        self._units = gauge(
             "node_groups",
             "Units, by the number of their nodes that a job can have, and by state.",
             ["nodes", "state"],
-            **common,
         )
-        self._owed = Gauge(
+        self._owed = gauge(
             "guarantee_unmet",
             "Units that a guarantee still owes and that are not free.",
             ["namespaces", "unit"],
-            **common,
         )
-        self._leader = Gauge("leader", "1 while this replica holds the Lease.", **common)
-        self._decided = Gauge("last_decision_timestamp_seconds", "Unix time of the last decision.", **common)
-        self._seconds = Histogram("decision_seconds", "Time of a decision.", buckets=BUCKETS, **common)
-        self.admissions = Counter("admissions", "Jobs that were admitted.", **common)
-        self.deletions = Counter("deletions", "Pods that were deleted and are recreated.", **common)
-        self.preemptions = Counter("preemptions", "Jobs that were preempted.", **common)
-        self._departures = Counter(
-            "node_losses", "Jobs that left a failed node, by what they did.", ["how"], **common
-        )
+        self._leader = gauge("leader", "1 while this replica holds the Lease.")
+        self._decided = gauge("last_decision_timestamp_seconds", "Unix time of the last decision.")
+        self._seconds = histogram("decision_seconds", "Time of a decision.", buckets=BUCKETS)
+        self.admissions = counter("admissions", "Jobs that were admitted.")
+        self.deletions = counter("deletions", "Pods that were deleted and are recreated.")
+        self.preemptions = counter("preemptions", "Jobs that were preempted.")
+        self._departures = counter("node_losses", "Jobs that left a failed node, by what they did.", ["how"])
         for event_reason in (EventReason.MOVED, EventReason.RESTARTED):
             self._departures.labels(event_reason.lower())
-        self._failures = Counter("failures", "Errors, by kind.", ["kind"], **common)
+        self._failures = counter("failures", "Errors, by kind.", ["kind"])
         for reason in Reason:
             self._waiting.labels(reason)
         for kind in ("watch", "write", "decision"):

@@ -5,7 +5,7 @@ import gc
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -53,9 +53,7 @@ class PassRunner:
     # After these seconds, a pass begins no writes for further jobs, so that it ends before the Lease expires.
     # The next pass writes for these jobs.
     max_seconds: float = 5.0
-    _writers: ThreadPoolExecutor = field(
-        default_factory=lambda: ThreadPoolExecutor(WRITERS, "write"), init=False
-    )
+    _writers: Executor = field(default_factory=lambda: ThreadPoolExecutor(WRITERS, "write"), init=False)
     _memory: Memory = field(default_factory=Memory, init=False)
     _written_pods: dict[str, Pod] = field(default_factory=dict, init=False)
     _topology: Topology = field(default_factory=lambda: Topology(()), init=False)

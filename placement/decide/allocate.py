@@ -82,9 +82,7 @@ class Allocator:
                 raise UnplacedError(messages.by_hand(pod.name, pod.node))
         units = sorted({member.unit for member in pods if member.unit})
         unpinned_workers = [member for member in pods if member.pod.gated and member.pod.admitted_at is None]
-        admitted_workers = [
-            member for member in pods if not member.pod.gated or member.pod.admitted_at is not None
-        ]
+        admitted_workers = [member for member in pods if not member.pod.gated or member.pod.admitted_at]
         why = None
         for unit in units:
             present_workers = [member for member in admitted_workers if member.unit == unit]

@@ -116,10 +116,9 @@ def allocations(inventory: Inventory, nodes: Mapping[str, Node], pods: Iterable[
         requested = Counter[str]()
         for pod in users if claim.extended else ():
             requested.update(pod.demand.requests)
+        claim_key, is_orphaned = (namespace, f"/claim/{name}"), claim.has_neuron and not users
         for node, amounts in by_node.items():
-            yield Allocation(
-                (namespace, f"/claim/{name}"), node, amounts - requested, claim.has_neuron and not users
-            )
+            yield Allocation(claim_key, node, amounts - requested, is_orphaned)
 
 
 def requested_devices(inventory: Inventory, pod: Pod) -> tuple[DeviceRequest, ...]:

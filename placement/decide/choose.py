@@ -26,7 +26,7 @@ Rank = tuple[tuple[bool, ...], int, int]
 Entry = tuple[Rank, tuple[str, ...]]
 """The rank of a unit; then the ids of all units of its first node, the largest first; then its own id.
 
-In this order, units of the same larger unit come together.
+Among units of equal rank, the units of the same larger unit come together.
 """
 
 
@@ -37,7 +37,7 @@ class Ranking:
         self._cluster, self.place, self.demands = cluster, place, demands
         self._kind = kind = cluster.units.kind_of_place(place)
         self.has_parts = kind.is_divisible  # whether a job may have fewer nodes than the unit has
-        # The units that suit the pods, by id, whether or not they have holders; and why other units do not.
+        # By id: the units that suit the pods, free or not; and why each other unit does not suit them.
         self.units, self.causes = cluster.topology.units_for(place.unit, place.size, kind.nodes, demands)
         # The rank depends on the free nodes of larger units, and of the unit itself if jobs share the unit.
         own_label = [place.unit] if kind.shared else []

@@ -251,10 +251,8 @@ class Cluster:
         if (lack := _first_lack(nodes, demands, self.usage)) is None:
             return None
         name, resource = lack
-        members = (member for member in self.repelling.pods_by_node.get(name, ()) if not member.uses_devices)
-        amounts = (
-            (member.demand.requests.get(resource, 0), member.pod.uid, member.pod) for member in members
-        )
+        pods = (member for member in self.repelling.pods_by_node.get(name, ()) if not member.uses_devices)
+        amounts = ((member.demand.requests.get(resource, 0), member.pod.uid, member.pod) for member in pods)
         amount, _, pod = max(amounts, default=(0, "", None))
         return pod if amount else None
 
@@ -294,11 +292,9 @@ class Cluster:
 
     def _has_devices(self, pod: Pod) -> bool:
         """Returns whether a pod's node still has a device resource that the pod requests."""
-        node = self.topology.nodes.get(pod.node)
-        requests = pod.demand.requests
-        return node is not None and any(
-            requests.get(name) for name in self.units.devices if name in node.allocatable
-        )
+        node, requests = self.topology.nodes.get(pod.node), pod.demand.requests
+        allocatable = node.allocatable if node else ()
+        return any(requests.get(name) for name in self.units.devices if name in allocatable)
 
 
 def _first_lack(

@@ -136,9 +136,8 @@ def _node_matches(term: Term, node: Node) -> bool:
     if not term.labels and not term.fields:
         return False
     fields = {"metadata.name": node.name}  # the only field; the API server accepts only In and NotIn for it
-    return all(_label_matches(node.labels, expression) for expression in term.labels) and all(
-        _label_matches(fields, expression) for expression in term.fields
-    )
+    are_labels_met = all(_label_matches(node.labels, expression) for expression in term.labels)
+    return are_labels_met and all(_label_matches(fields, expression) for expression in term.fields)
 
 
 def _label_matches(labels: Mapping[str, str], expression: Expression) -> bool:

@@ -47,9 +47,8 @@ def forecast(
     starts: dict[JobKey, Start] = {}
     unknown_jobs = set(jobs)
     reserved_starts = {key: start for key, start in _reserved_starts(scene, decision) if key in unknown_jobs}
-    ends = {
-        key: end.at for key in decision.cluster.ends.admitted_jobs if (end := decision.cluster.ends.end(key))
-    }
+    job_ends = decision.cluster.ends
+    ends = {key: end.at for key in job_ends.admitted_jobs if (end := job_ends.end(key))}
     other_times = {failure.retry_time(scene.tuning) for failure in decision.memory.failures.values()}
     other_times |= {since + KEEP_TIME for since in decision.memory.position_kept_since.values()}
     other_times |= {departure.deleted_at + RESTART_TIME for departure in decision.memory.departures.values()}
@@ -87,10 +86,8 @@ def _later_scene(scene: Scene, now: datetime, decision: Decision, ended_jobs: fr
     other_pods, inventory = without_jobs(scene.pods, scene.inventory, ended_jobs)
     pods = tuple(started_pods.get(pod.uid, pod) if isinstance(pod, Pod) else pod for pod in other_pods)
     # The ended jobs must not look like jobs that users deleted: such deletions reduce the age of other jobs.
-    debts = scene.memory.age_debts
-    memory = replace(
-        decision.memory, unsettled={}, recent_admissions={}, failed_namespaces={}, age_debts=debts
-    )
+    memory, debts = decision.memory, scene.memory.age_debts
+    memory = replace(memory, unsettled={}, recent_admissions={}, failed_namespaces={}, age_debts=debts)
     tuning = replace(scene.tuning, preempts=False)  # it is unknown which jobs would be preempted
     return replace(scene, pods=pods, now=now, tuning=tuning, memory=memory, inventory=inventory)
 

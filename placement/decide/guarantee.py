@@ -270,10 +270,8 @@ class Guarantees:
 
     def _use_of(self, row: Guarantee, team_units: list[Unit]) -> Use:
         """Returns the use of a guarantee. Healthy units are used first, then units with more nodes in use."""
-        healthy = self._healthy_units[row.unit]
-        team_units.sort(
-            key=lambda unit: (unit.id not in healthy, -len(unit.names & self._holders.keys()), unit.id)
-        )
+        healthy, held = self._healthy_units[row.unit], self._holders.keys()
+        team_units.sort(key=lambda unit: (unit.id not in healthy, -len(unit.names & held), unit.id))
         used_units = team_units[: row.count]
         nodes = frozenset[str]().union(*(unit.names for unit in used_units))
         return Use(row, nodes, row.count - sum(unit.id in healthy for unit in used_units))

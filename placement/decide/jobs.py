@@ -218,11 +218,8 @@ class Job:
         for term in terms:
             # Most labels are equal on all workers. One worker is examined for each combination of the values.
             names = [item.key for item in term.labels or ()]
-            by_values = {
-                tuple(map(member.pod.labels.get, names)): member.pod.labels for member in self.workers
-            }
-            examples = by_values.items()
-            selected = {key for key, labels in examples if selects(term, namespace, namespace, labels)}
+            samples = {tuple(map(member.pod.labels.get, names)): member.pod.labels for member in self.workers}
+            selected = {key for key, labels in samples.items() if selects(term, namespace, namespace, labels)}
             if not selected:
                 continue
             for pods in self.blocks.values() if term.key == self.place.unit else (self.workers,):

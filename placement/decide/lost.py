@@ -191,11 +191,8 @@ def loss_of(job: Job, pods: Iterable[Member], cluster: Cluster) -> Loss | None:
     blocks = defaultdict[int, list[Member]](list)
     for member in present_workers:
         blocks[member.pod.block].append(member)
-    causes = {
-        block: text
-        for block, members in blocks.items()
-        if (text := _block_cause(job, members, nodes_by_number, cluster))
-    }
+    texts = {block: _block_cause(job, members, nodes_by_number, cluster) for block, members in blocks.items()}
+    causes = {block: text for block, text in texts.items() if text}
     restarts = any(member.pod.on_failure == RESTART for member in workers)
     launchers = _launchers(pods)
     bound_pods = (member.pod for member in pods if member.pod.node)
@@ -231,18 +228,11 @@ def with_waiting_blocks(job: Job, loss: Loss, since: datetime) -> Job:
 
 
 def _as_waiting(member: Member, since: datetime) -> Member:
-    label = member.place.unit if member.place else ""
+    pod, label = member.pod, member.place.unit if member.place else ""
     selector = {key: value for key, value in member.demand.selector.items() if key != label}
     demand = intern(replace(member.demand, selector=selector))
     pod = replace(
-        member.pod,
-        gates=(GATE,),
-        admitted_at=None,
-        plan="",
-        node="",
-        started=False,
-        deleting=False,
-        created=since,
+        pod, gates=(GATE,), admitted_at=None, plan="", node="", started=False, deleting=False, created=since
     )
     return Member(pod, member.key, member.place, demand, has_claim=False, uses_devices=True, pin=None)
 
@@ -276,14 +266,12 @@ def _block_cause(
     place, topology = job.place, cluster.topology
     sample = next((member for member in members if not member.pod.deleting), members[0])
     numbers = range(sample.pod.block * place.size, (sample.pod.block + 1) * place.size)
-    missing_count = sum(
-        number not in nodes_by_number and number not in job.ended_numbers for number in numbers
-    )
+    missing = sum(number not in nodes_by_number and number not in job.ended_numbers for number in numbers)
     unit_id = sample.unit
     unit = topology.unit(place.unit, unit_id)
     free_nodes = [node for node in unit.nodes if node.name not in nodes_by_number.values()] if unit else []
     causes = [cause for node in free_nodes if (cause := _why_out_of_use(node, sample.demand))]
-    if missing_count <= len(free_nodes) - len(causes):
+    if missing <= len(free_nodes) - len(causes):
         return None
     if causes:
         return causes[0]

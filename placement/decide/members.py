@@ -39,10 +39,8 @@ class Member:
 
 def unexamined_member(pod: Pod, units: UnitSettings) -> Member:
     """Returns a pod that a bug affects, as if it had all devices that it requests and claims."""
-    uses_devices = pod.demand.uses(units.devices) or bool(pod.claims)
-    return Member(
-        pod, pod.key, pod.place, pod.demand, has_claim=False, uses_devices=uses_devices, pin=pod.pin
-    )
+    has_devices = pod.demand.uses(units.devices) or bool(pod.claims)
+    return Member(pod, pod.key, pod.place, pod.demand, has_claim=False, uses_devices=has_devices, pin=pod.pin)
 
 
 def _distrust_reason(member: Member, topology: Topology, units: UnitSettings) -> str:

@@ -39,6 +39,7 @@ LONGEST_REASON: Final = 900
 LONGEST_REFUSAL: Final = 400
 
 Key = TypeVar("Key")
+Times = tuple[datetime, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +106,7 @@ def _recent_keys(times: Mapping[Key, datetime], now: datetime) -> dict[Key, date
     return {key: at for key, at in times.items() if now - at < MEMORY_TIME}
 
 
-def _recent_entries(
-    times: Mapping[Key, tuple[datetime, ...]], now: datetime
-) -> dict[Key, tuple[datetime, ...]]:
+def _recent_entries(times: Mapping[Key, Times], now: datetime) -> dict[Key, Times]:
     recent = {key: tuple(at for at in entry if now - at < MEMORY_TIME) for key, entry in times.items()}
     return {key: entry for key, entry in recent.items() if entry}
 
@@ -156,11 +155,11 @@ class Memory:
     lost_since: dict[JobKey, datetime] = field(default_factory=dict)
     departures: dict[JobKey, Departure] = field(default_factory=dict)
     # The times at which a job's nodes failed, and at which its launcher was deleted before its workers.
-    node_failures: dict[JobKey, tuple[datetime, ...]] = field(default_factory=dict)
-    launcher_deletions: dict[JobKey, tuple[datetime, ...]] = field(default_factory=dict)
+    node_failures: dict[JobKey, Times] = field(default_factory=dict)
+    launcher_deletions: dict[JobKey, Times] = field(default_factory=dict)
     # The preemption that is in progress; and by namespace, the times at which its jobs preempted other jobs.
     preemption: Preemption | None = None
-    preemption_times: dict[str, tuple[datetime, ...]] = field(default_factory=dict)
+    preemption_times: dict[str, Times] = field(default_factory=dict)
     # When the preemption for a job failed; and the time until which a job cannot be a victim again.
     failed_preemptions: dict[JobKey, datetime] = field(default_factory=dict)
     spared_until: dict[JobKey, datetime] = field(default_factory=dict)

@@ -209,10 +209,8 @@ def _uids(members: Iterable[Member]) -> frozenset[str]:
 def _ending_jobs(pods: Iterable[Pod | EndedWorker]) -> frozenset[JobKey]:
     """Returns the ending jobs: all their pods that have a node or were admitted are being deleted."""
     admitted_pods = [pod for pod in pods if isinstance(pod, Pod) and (pod.node or pod.admitted_at)]
-    return frozenset(
-        {pod.key for pod in admitted_pods if pod.deleting}
-        - {pod.key for pod in admitted_pods if not pod.deleting}
-    )
+    remaining_jobs = {pod.key for pod in admitted_pods if not pod.deleting}
+    return frozenset(pod.key for pod in admitted_pods if pod.deleting) - remaining_jobs
 
 
 def without_jobs(

@@ -36,10 +36,8 @@ class Topology:
         for name, node in sorted(self.nodes.items()):
             if value := node.unit(key):
                 by_value[value][name] = node
-        return {
-            value: Unit(value, tuple(nodes.values()), frozenset(nodes))
-            for value, nodes in sorted(by_value.items())
-        }
+        entries = sorted(by_value.items())
+        return {value: Unit(value, tuple(nodes.values()), frozenset(nodes)) for value, nodes in entries}
 
     def _unit_ids(self, labels: tuple[str, ...]) -> Mapping[str, tuple[str, ...]]:
         """Returns, by node name, the id of the node's unit for each label; an empty id if it is in none."""
@@ -51,9 +49,8 @@ class Topology:
 
     def _count_with_devices(self, devices: frozenset[str]) -> int:
         """Returns the number of nodes that have one of these resources, or devices that pods can claim."""
-        return sum(
-            bool(node.devices) or not devices.isdisjoint(node.allocatable) for node in self.nodes.values()
-        )
+        nodes = self.nodes.values()
+        return sum(bool(node.devices) or not devices.isdisjoint(node.allocatable) for node in nodes)
 
     def why_dead(self, name: str) -> str | None:
         """Returns why pods on a node probably do not run any more; None if they may run."""
@@ -68,10 +65,8 @@ class Topology:
         In that case, the network to these nodes has probably failed, and their pods still run.
         """
         all_nodes = self.nodes.values()
-        unit_nodes = [node for node in all_nodes if any(map(node.unit, labels))]
-        return any(
-            2 * sum(not node.ready for node in nodes) > len(nodes) for nodes in (all_nodes, unit_nodes)
-        )
+        in_units = [node for node in all_nodes if any(map(node.unit, labels))]
+        return any(2 * sum(not node.ready for node in nodes) > len(nodes) for nodes in (all_nodes, in_units))
 
     def unit(self, key: str, unit_id: str | None) -> Unit | None:
         """Returns the unit with an id; None if there is none."""

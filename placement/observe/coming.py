@@ -41,10 +41,7 @@ def future_pods(  # noqa: PLR0913, PLR0917 - all that the Pods of a job depend o
     for group, (number, worker) in product(range(group_count), enumerate(workers)):
         group_label = {place.group: str(group)} if place.group else {}
         labels = get_map(worker, ("metadata", "labels")) | group_label
-        metadata = {
-            "labels": labels,
-            "annotations": get_map(worker, ("metadata", "annotations")) | {PLACE: str(whole_job_place)},
-        }
+        annotations = get_map(worker, ("metadata", "annotations")) | {PLACE: str(whole_job_place)}
         pod_name = f"{name}-{group}-{number}"
         spec = {**_as_created(get_map(worker, ("spec",)), labels), "schedulingGates": [{"name": GATE}]}
         priority = priorities.get(spec.get("priorityClassName") or "", 0)
@@ -52,9 +49,9 @@ def future_pods(  # noqa: PLR0913, PLR0917 - all that the Pods of a job depend o
             {"name": entry["name"], "resourceClaimName": f"{pod_name}-{entry['name']}"}
             for entry in spec.get("resourceClaims") or ()
         ]
+        identity = {"namespace": namespace, "name": pod_name, "uid": f"{namespace}/{pod_name}"}
         raw = {
-            "metadata": {"namespace": namespace, "name": pod_name, "uid": f"{namespace}/{pod_name}"}
-            | metadata,
+            "metadata": identity | {"labels": labels, "annotations": annotations},
             "spec": spec | {"priority": priority},
             "status": {"resourceClaimStatuses": statuses},
         }

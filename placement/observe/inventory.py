@@ -57,7 +57,7 @@ class Request:
 class Claim(NamedTuple):
     """A ResourceClaim."""
 
-    requests: tuple[Request, ...]  # empty with a fault, without an owner, and after the allocation
+    requests: tuple[Request, ...]  # empty if there is a fault or no owner, or if devices are allocated
     fault: Fault | None  # why its requests are not stored
     mode: int  # the node config in its parameters for the Neuron driver; 0 if they have none
     owner: str  # the uid of the pod for which it was created; empty if a user created it
@@ -84,7 +84,7 @@ class Inventory:
 
 
 def key_of(driver: str, pool: str, name: str) -> str:
-    """Returns the key of a device, which is also the name of a resource that only the device's node has."""
+    """Returns the key of a device. An allocated device is counted as used under this key, like a resource."""
     return f"device {driver}/{pool}/{name}"
 
 

@@ -190,14 +190,12 @@ def _kinds(family: Mapping[str, Any]) -> Iterator[tuple[str, UnitKind]]:
             rows[unit["label"]].append((size, shape))
     for unit in units:
         shapes = rows[unit["label"]]
-        usable = unit.get("usable", unit["nodes"])
-        is_fixed = usable == unit["nodes"] and all(
-            size == shape["nodeConfig"] == usable for size, shape in shapes
-        )
+        nodes, usable = unit["nodes"], unit.get("usable", unit["nodes"])
+        is_fixed = usable == nodes and all(size == shape["nodeConfig"] == usable for size, shape in shapes)
         is_shared = bool(shapes) and all(shape.get("apart", "none") == "none" for _, shape in shapes)
         resource = next(iter(family.get("wholeNode") or ()), keys.NEURON)
         most = 0 if is_fixed else usable
-        yield unit["label"], UnitKind(unit["nodes"], most, is_shared and not is_fixed, resource)
+        yield unit["label"], UnitKind(nodes, most, is_shared and not is_fixed, resource)
 
 
 def is_jobless(job: JobKey) -> bool:
@@ -297,13 +295,9 @@ class Node:
     def unit(self, key: str) -> str | None:
         """Returns the value of a topology label; None if the node is in no working unit."""
         value = self.labels.get(key)
-        if (
-            not value
-            or value == keys.NO_SERVER
-            or self.labels.get(keys.NODE_IDS.get(key, "")) == keys.NO_NODE
-        ):
+        if not value or value == keys.NO_SERVER:
             return None
-        return value
+        return None if self.labels.get(keys.NODE_IDS.get(key, "")) == keys.NO_NODE else value
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,19 +19,7 @@ from contract import place as contract
 from contract.keys import DEVICES, GATE, JOB, LOOSE, ON_NODE_FAILURE, OPENED, TIME_LIMIT
 from contract.place import ContractError, Place, Placer
 from kube.api import Object
-from placement import messages
-from placement.limits import (
-    MOST_ANNOTATIONS,
-    MOST_APART,
-    MOST_APART_TEXT,
-    MOST_CLAIMS,
-    MOST_CONDITIONS,
-    MOST_GATES,
-    MOST_LABELS,
-    MOST_PORTS,
-    MOST_RESOURCES,
-    MOST_TEXT,
-)
+from placement import limits, messages
 from placement.observe.model import (
     HIDDEN,
     MARKS,
@@ -106,7 +94,8 @@ def read_pod(raw: Object) -> Pod | None:
     annotations = metadata.get("annotations") or {}
     admitted_at, plan = _pin_time_and_plan(annotations, place, spec)
     choice = annotations.get(ON_NODE_FAILURE)
-    if len(gates) > MOST_GATES:
+    max_apart = limits.MOST_TEXT if place else limits.MOST_APART_TEXT
+    if len(gates) > limits.MOST_GATES:
         fault = "gates", len(gates)
     return Pod(
         namespace=metadata.get("namespace", ""),
@@ -117,12 +106,12 @@ def read_pod(raw: Object) -> Pod | None:
         place=place,
         number=number,
         fault=fault,
-        gates=gates[:MOST_GATES],
+        gates=gates[: limits.MOST_GATES],
         demand=read_demand(spec, status, with_conditions=bool(place) and not fault),
-        claims=tuple(_claims(claims[:MOST_CLAIMS], status)),
+        claims=tuple(_claims(claims[: limits.MOST_CLAIMS], status)),
         labels=labels if place and not fault else _stored_labels(labels, has_node=bool(node)),
         # The anti-affinity of a pod with neither a node nor a placement annotation has no effect yet.
-        apart=read_apart(spec, MOST_TEXT if place else MOST_APART_TEXT) if place or node else (),
+        apart=read_apart(spec, max_apart) if place or node else (),
         node=node,
         admitted_at=admitted_at,
         plan=plan,
@@ -181,13 +170,13 @@ def read_demand(spec: Object, status: Object | None = None, *, with_conditions: 
         for item in conditions_spec.get("tolerations") or ()
     )
     resources = {name: amount for name, amount in requests(spec, status).items() if amount}
-    if len(resources) > MOST_RESOURCES:  # no node has this many resources
+    if len(resources) > limits.MOST_RESOURCES:  # no node has this many resources
         resources = {name: amount for name, amount in resources.items() if name in CORE_RESOURCES}
     resources |= host_ports(spec)
     return intern(Demand(conditions_spec.get("nodeSelector") or {}, terms, tolerations, resources))
 
 
-def read_apart(spec: Object, max_chars: int = MOST_TEXT) -> tuple[Apart, ...]:
+def read_apart(spec: Object, max_chars: int = limits.MOST_TEXT) -> tuple[Apart, ...]:
     """Returns the terms of a pod's required anti-affinity.
 
     If the terms have more than ``max_chars`` characters, each term is reduced to at most one label, and so
@@ -196,9 +185,9 @@ def read_apart(spec: Object, max_chars: int = MOST_TEXT) -> tuple[Apart, ...]:
     terms = _required(spec, "podAntiAffinity") or ()
     if not terms:
         return ()
-    if len(terms) > MOST_APART:
-        keys = sorted({str(term.get("topologyKey") or "")[:MOST_TEXT] for term in terms})
-        return tuple(apart_of(key, (), frozenset(), ()) for key in keys[:MOST_TEXT])
+    if len(terms) > limits.MOST_APART:
+        keys = sorted({str(term.get("topologyKey") or "")[: limits.MOST_TEXT] for term in terms})
+        return tuple(apart_of(key, (), frozenset(), ()) for key in keys[: limits.MOST_TEXT])
     is_long = len(str(terms)) > max_chars
     return tuple(dict.fromkeys(_read_term(term, is_long=is_long) for term in terms))
 
@@ -244,17 +233,17 @@ def _limit_fault(spec: Object, metadata: Object, gates: tuple[str, ...]) -> Faul
     keys = (item.get("key") or "" for item in expressions)
     texts = chain(selector, selector.values(), keys, values, *(item.values() for item in tolerations))
     length = sum(len(str(text)) for text in texts)
-    if parts > MOST_CONDITIONS or length > MOST_TEXT:
+    if parts > limits.MOST_CONDITIONS or length > limits.MOST_TEXT:
         return "conditions", parts, length
     annotations = (metadata.get("annotations") or {}).items() if GATE in gates else ()
     length = sum(len(key.encode()) + len(value.encode()) for key, value in annotations)
-    if length > MOST_ANNOTATIONS:
+    if length > limits.MOST_ANNOTATIONS:
         return "annotations", length
     length = sum(len(key) + len(value or "") for key, value in (metadata.get("labels") or {}).items())
-    if length > MOST_TEXT:
+    if length > limits.MOST_TEXT:
         return "labels", length
     claims = len(spec.get("resourceClaims") or ())
-    return ("claims", claims) if claims > MOST_CLAIMS else None
+    return ("claims", claims) if claims > limits.MOST_CLAIMS else None
 
 
 def host_ports(spec: Object) -> dict[str, int]:
@@ -267,12 +256,13 @@ def host_ports(spec: Object) -> dict[str, int]:
         for port in container.get("ports") or ()
         if port.get("hostPort")
     }
-    return resources if len(resources) <= MOST_PORTS else {PORT: 1000}  # one resource for all ports
+    return resources if len(resources) <= limits.MOST_PORTS else {PORT: 1000}  # one resource for all ports
 
 
 def _stored_labels(labels: Mapping[str, str], *, has_node: bool) -> Mapping[str, str]:
     """Returns all labels if they are few, else `MARKS` and `HIDDEN`; of a pod without a node, `MARKS`."""
-    are_few = len(labels) <= MOST_LABELS and sum(map(len, map(str, labels.items()))) <= MOST_APART_TEXT
+    texts = map(str, labels.items())
+    are_few = len(labels) <= limits.MOST_LABELS and sum(map(len, texts)) <= limits.MOST_APART_TEXT
     if has_node and are_few:
         return _shared_labels(tuple(labels.items()))
     marked_labels = {key: value for key, value in labels.items() if key in MARKS}
@@ -311,11 +301,8 @@ def _pin_time_and_plan(annotations: Object, place: Place | None, spec: Object) -
     The program writes the pin and the annotation in one patch. So if a pod has no pin, or another placer, the
     annotation is not from the program.
     """
-    if (
-        place is None
-        or place.placer is not Placer.WHOLE_JOB
-        or place.unit not in (spec.get("nodeSelector") or {})
-    ):
+    selector = spec.get("nodeSelector") or {}
+    if place is None or place.placer is not Placer.WHOLE_JOB or place.unit not in selector:
         return None, ""
     time, _, plan = str(annotations.get(OPENED, "")).partition(" ")
     return time_of(time), plan

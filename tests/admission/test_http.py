@@ -158,7 +158,7 @@ def test_each_review_is_logged_in_one_line_without_the_object(
     response(client, mpijob(annotations={"note": "private"}))
     log = _only_record(caplog)
     assert log["text"] == "allowed: MPIJob default/train: its workers ask for aws.amazon.com/neuron"
-    assert (log["uid"], log["verdict"], log["object"]) == (UID, "allowed", "train")
+    assert (log["uid"], log["response"], log["object"]) == (UID, "allowed", "train")
     assert "ultraserver-nodes" in log["rules"]
     assert "private" not in repr(log)
 

@@ -47,8 +47,8 @@ def test_shadow_metrics_and_logs_have_the_jobs_that_would_be_changed_or_refused(
     counts = {
         name: metric_value(metrics, f"shadow_{name}")
         for name in (
-            'reviews_total{verdict="allowed"}',
-            'reviews_total{verdict="denied"}',
+            'reviews_total{response="allowed"}',
+            'reviews_total{response="denied"}',
             'rules_total{rule="large",state="fired"}',
             'rules_total{rule="large",state="refused"}',
             'rules_total{rule="job-label",state="fired"}',

@@ -28,7 +28,7 @@ PACKAGED = ("needless_variants", "nonwords", "malapropisms", "redundancy")
 """Checks of proselint that fit technical prose."""
 
 NOT_PROSE = re.compile(
-    r"^(tests/(data|rules/cases|documents/data)/|locks/|LICENSE|tests/docs/(style\.yaml|test_prose\.py))"
+    r"^(tests/(data|documents/data)/|locks/|LICENSE|tests/docs/(style\.yaml|test_prose\.py))"
     r"|\.(png|svg|lock|json|gz|patch|diff|sum|mod)$"
 )
 """Files that hold data."""

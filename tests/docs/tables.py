@@ -1,6 +1,7 @@
 """Generates parts of the documents from the packaged rule table; ``python -m tests.docs`` writes them."""
 
 import ast
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -17,12 +18,12 @@ from pydantic.alias_generators import to_camel
 from contract import keys
 from testbed.kits.kit import required
 from tests.docs import values
-from tests.docs.blocks import REPOSITORY
+from tests.docs.blocks import REPOSITORY, anchor_of
 from tests.helpers import metric_registries
 from webhook.rows.policies import Mode
 from webhook.rows.shapes import Shape
 from webhook.rows.table import Rule, Table
-from webhook.rules.explain import keys_by_path
+from webhook.rules.explain import Key, keys_by_path
 from webhook.rules.load import load_default, load_installed
 from webhook.rules.schema import published_schema
 from webhook.rules.show import conditions_of, effects_of
@@ -50,11 +51,11 @@ MODULES = {
 }
 """The Go modules of the programs with which the tests run, and the names of these programs."""
 INTRODUCTION = """\
-# Reference of the rule table
+# Reference
 
-This page lists the rules, messages and keys of the packaged rule table. The
-[README](../README.md#what-it-does-to-a-job) lists its shapes, the sizes of jobs. [The rule
-table](rule-table.md) explains how to change it. `ultraserver-webhook rules show` prints your own table.
+This page lists the rules, messages and keys of the packaged rule table, the metrics, and the tested versions.
+The [README](../README.md#what-it-does-to-a-job) lists the shapes. [The rule table](rule-table.md) explains
+how to change the table. `ultraserver-webhook rules show` prints your own table.
 
 ## Rules
 
@@ -81,54 +82,19 @@ KEYS_INTRODUCTION = """
 MESSAGES_INTRODUCTION = """
 ## Messages
 
-Each warning and denial has a code, which `-o json` and `POST /v1/preview` show under `messages`. If a row of
-the table has a message, the code of the message is the name of the row. `$(...)` stands for a value of the
-job. A release may change the text of a message, but not the meaning of its code.
+A release may change the text of a message, but not the meaning of its code. `$(...)` stands for a value of
+the job, and `…` for names and values. The messages of the init script are on [its
+page](init-script.md#when-it-fails).
 
 """
 MESSAGES = ("code", "severity", "message", "what to do")
-OTHER_CODES = {
-    "waiting": """\
-### Reasons why a job waits
-
-The metric `waiting_jobs` has these codes under `reason`. `kubectl ultraserver queue -o json` and `why JOB -o
-json` have them as `reason` under `jobs`. There, the code `fits` means that enough units are free for
-the job. If you may not list all Pods and device claims, `reason` can be empty.""",
-    "events": """\
-### Reasons of Events
-
-[Whole-job admission](placement.md) writes Events with these reasons.""",
-    "certificates": """\
-### Steps of the certificate program
-
-The metric `steps` of the [certificate program](certificates.md) has these codes. The log and `status` have
-the same words without hyphens.""",
-    "verdicts": """\
-### Problems of a job that is not placed whole
-
-`kubectl ultraserver verify JOB -o json` has these codes as `kind` under `problems`.""",
-    "findings": """\
-### Findings of why
-
-`kubectl ultraserver why JOB -o json` has these codes, and the codes of [problems of a job that is not placed
-whole](#problems-of-a-job-that-is-not-placed-whole), as `code` under `findings`.""",
-    "differences": """\
-### Findings of preview
-
-`kubectl ultraserver preview -f FILE -o json` has these codes as `code` under `server.findings`.""",
-    "http": """\
-### Errors over HTTP
-
-If the webhook or the preview service refuses a request, the answer has an HTTP status. The body is JSON \
-with one of these codes under `code`, and a text under `error`.""",
-    "checks": """\
-### Results of check
-
-`kubectl ultraserver check -o json` has these codes as `code` under `lines`.""",
-}
-"""The introductions to the other codes, which are not codes of warnings and denials."""
+POLICIES = ("policy", "message", "what to do")
+CODES = ("codes", "where they are")
 
 MEANINGS = Path(__file__).with_name("messages.yaml")
+
+_DEFAULT = re.compile(r" Default: (.+?)(?:\.(?= |$)|$)")
+"""The part of a description that the reference shows as the default."""
 
 BY_ROWS: Mapping[str, str] = {
     "hostfile": "Annotation on a launcher: the host file for `mpirun`.",
@@ -163,8 +129,7 @@ def reference() -> str:
             _rules(packaged.rules),
             *_rules_of_components({rule.name for rule in packaged.rules}),
             MESSAGES_INTRODUCTION,
-            _markdown(MESSAGES, [*_messages(packaged)]),
-            *_other_codes(),
+            *_codes(packaged),
             KEYS_INTRODUCTION,
             *_keys(),
             "\n## Labels, annotations and the gate\n\n",
@@ -256,11 +221,27 @@ def _messages(table: Table) -> Iterator[tuple[str, ...]]:
         yield f"`{name}`", severity, text.replace("|", r"\|"), remedies.get(name, "")
 
 
-def _other_codes() -> Iterator[str]:
-    """Yields the other codes, each kind with its introduction."""
-    for part, introduction in OTHER_CODES.items():
-        rows = [(f"`{code}`", *words) for code, words in meanings()[part].items()]
-        yield f"\n{introduction}\n\n{_markdown((MESSAGES[0], 'meaning', MESSAGES[-1]), rows)}"
+def _policies() -> Iterator[tuple[str, ...]]:
+    """Yields each message of an admission policy. The code is the name of the policy."""
+    for name, rows in meanings()["policies"].items():
+        for message, remedy in rows:
+            yield f"`{name}`", message, remedy
+
+
+def _codes(table: Table) -> Iterator[str]:
+    """Yields a table of the kinds of code, and the codes of each kind."""
+    kinds = meanings()["kinds"]
+    places = [(f"[{heading}](#{anchor_of(heading)})", where) for heading, where in kinds.values()]
+    yield _markdown(CODES, places)
+    for part, (heading, _) in kinds.items():
+        yield f"\n### {heading}\n\n"
+        if part == "messages":
+            yield _markdown(MESSAGES, [*_messages(table)])
+        elif part == "policies":
+            yield _markdown(POLICIES, [*_policies()])
+        else:
+            rows = [(f"`{code}`", *words) for code, words in meanings()[part].items()]
+            yield _markdown((MESSAGES[0], "meaning", MESSAGES[-1]), rows)
 
 
 def row_messages(table: Table) -> Iterator[tuple[str, str, str]]:
@@ -310,11 +291,24 @@ def _keys_of(name: str, row: Mapping[str, Any]) -> Iterator[str]:
     for path, key in paths.items():
         keys_of_rows[path.rpartition(".")[0]].append(key)
     described = [
-        (f"`{key.name}`", key.type, key.default, key.example and f"`{key.example}`", key.about)
+        (f"`{key.name}`", key.type, default_of(name, key), f"`{key.example}`", _DEFAULT.sub("", key.about))
         for key in next(keys for keys in keys_of_rows.values() if [key.name for key in keys] == names)
     ]
     rows = [tuple(cell.replace("|", r"\|") for cell in cells) for cells in described]
     yield f"\n### {name}\n\n{row['description']}\n\n{_markdown(KEYS, rows)}"
+
+
+def default_of(row: str, key: Key) -> str:
+    """Returns the default value of a key of a row, or what applies without the key."""
+    complete = published_schema()["then"]
+    required = {"Table": complete["required"], "Candidates": complete["properties"]["candidates"]["required"]}
+    if match := _DEFAULT.search(key.about):
+        return match[1]
+    if not key.default and key.name in required.get(row, ()):
+        return "required without `extends`"
+    if key.default in {"", '""'}:
+        return "no condition" if row == "Match" else "none"
+    return key.default if key.default.startswith("required") else f"`{key.default}`"
 
 
 def _contract() -> Iterator[tuple[str, str]]:

@@ -22,6 +22,10 @@ CHECKS = register()
         ("page.md", "Returns so many bytes.", "page.md:1:9: 'so many'"),
         ("page.md", "known are a, b", "page.md:1:1: 'known are'"),
         ("page.md", "The not Ready are few.", "page.md:1:5: 'not Ready are'"),
+        ("page.md", "A field says why.", "page.md:1:9: 'says'"),
+        ("page.md", "Words that say why.", "page.md:1:7: 'that say'"),
+        ("page.md", "The line tells it.", "page.md:1:10: 'tells'"),
+        ("rule.yaml", "alert: WebhookNobodyLeads", "rule.yaml:1:15: 'Nobody'"),
     ],
 )
 def test_a_pattern_in_prose_is_reported_with_its_place(name: str, text: str, where: str) -> None:
@@ -39,6 +43,7 @@ def test_a_pattern_in_prose_is_reported_with_its_place(name: str, text: str, whe
             "There is no job. It is no longer here. So many that it waits. What is not ready are Pods.",
         ),
         ("code.py", "# Most jobs wait. Least privilege."),
+        ("code.py", "# The user said no, and cannot tell why."),
     ],
 )
 def test_code_and_allowed_phrases_are_not_reported(name: str, text: str) -> None:

@@ -13,9 +13,6 @@ from tests.docs.blocks import anchor_of, without_blocks
 Json = Mapping[str, Any]
 
 HEAD = "| value | type | default | meaning |\n| --- | --- | --- | --- |\n"
-LONGEST = 40
-"""A default with more characters is in values.yaml only."""
-
 _PAGE = re.compile(r"docs/([a-z-]+)\.md(#[a-z-]+)?")
 
 
@@ -56,6 +53,8 @@ def _link(match: re.Match[str]) -> str:
 def _type(value: Json, definitions: Json) -> str:
     if reference := value.get("$ref"):
         return _type(definitions[reference.rpartition("/")[2]], definitions)
+    if parts := value.get("allOf"):
+        return _type(parts[0], definitions)
     if "enum" in value:
         # The schema of `guard` has `off` and false, because YAML reads a bare `off` as false.
         choices = [choice for choice in value["enum"] if not ("off" in value["enum"] and choice is False)]
@@ -66,5 +65,9 @@ def _type(value: Json, definitions: Json) -> str:
 
 
 def _shown(default: object) -> str:
-    text = default if default and isinstance(default, str) else json.dumps(default)
-    return f"`{text}`" if len(text) <= LONGEST and "\n" not in text else "in values.yaml"
+    """Returns a default as in values.yaml: a map in one line, and a text with each line as code."""
+    if default and isinstance(default, str):
+        return "<br>".join(f"`{line}`" for line in default.splitlines())
+    if default and isinstance(default, dict):
+        return f"`{yaml.safe_dump(default, default_flow_style=True, sort_keys=False, width=1000).strip()}`"
+    return f"`{json.dumps(default)}`"

@@ -42,7 +42,7 @@ def nested(depth: int, leaf: Any) -> Any:
 
 
 def long_chain(size: int) -> Any:
-    """Returns a job whose record says that each expression of a term was added alone, with right digests."""
+    """Returns a job whose record lists each expression of a term as added alone, with right digests."""
     count = min(size // 60, 2000)
     items = expressions(count)
     right_digests = [digest([{"matchExpressions": items[:n]} if n else {}, items[n]]) for n in range(count)]

@@ -13,7 +13,7 @@ from tests.admission.anything import mpijobs
 from tests.engine.strategies import JSON, jobs, without_empty_values, without_marks
 from tests.helpers import examples
 from webhook.engine import Outcome, Request, evaluate
-from webhook.engine.outcome import Verdict
+from webhook.engine.outcome import Response
 from webhook.objects.lists import identity
 from webhook.objects.patch import compute_patch
 from webhook.objects.tree import same
@@ -105,7 +105,7 @@ def test_an_exported_job_that_is_renamed_moved_and_resized_gets_its_own_terms(
     exported_outcome = outcome_of(change(outcome_of(job).after), namespace="elsewhere")
     fresh_outcome = outcome_of(change(job), namespace="elsewhere")
     assert exported_outcome.denials == fresh_outcome.denials
-    if fresh_outcome.verdict is not Verdict.DENIED:
+    if fresh_outcome.response is not Response.DENIED:
         assert same(without_empty_values(exported_outcome.after), without_empty_values(fresh_outcome.after))
 
 

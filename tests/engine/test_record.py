@@ -12,7 +12,7 @@ from tests.engine.strategies import jobs, without_empty_values
 from tests.helpers import load_text
 from tests.rules.tables import EXTENDS
 from webhook.engine import Request, evaluate
-from webhook.engine.outcome import Verdict
+from webhook.engine.outcome import Response
 from webhook.objects.merge import Merge
 from webhook.objects.putback import as_fragment, put_back
 from webhook.objects.record import Record, read, strip, write
@@ -238,5 +238,5 @@ def test_the_result_does_not_depend_on_earlier_tables(job: Any, first: str, seco
     )
     fresh_outcome = evaluate(TABLES[second], Request(job, "default", "now", "ada"))
     assert upgraded_outcome.denials == fresh_outcome.denials
-    if fresh_outcome.verdict is not Verdict.DENIED:
+    if fresh_outcome.response is not Response.DENIED:
         assert same(normalize(upgraded_outcome.after), normalize(fresh_outcome.after))

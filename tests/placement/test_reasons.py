@@ -140,7 +140,7 @@ def test_each_waiting_job_has_the_reason_code_of_its_case(monkeypatch: pytest.Mo
         "refused": Reason.BACKOFF,
         "odd": Reason.BUG,
     }
-    # The reason is not the reservation: without it, too few units would be free, too.
+    # Without the reservation for the first job, too few units would be free for the second job, too.
     pods_with_larger_job = [*running_pods, *job("first", 12, age=2 * HOUR), *job("behind", 12, age=HOUR)]
     second_decision = decide(Topology(nodes.values()), pods_with_larger_job, NOW)
     assert [waiting_job.reason for waiting_job in second_decision.waiting] == [Reason.UNITS, Reason.UNITS]

@@ -389,7 +389,7 @@ def test_a_folder_a_link_out_of_the_folder_and_a_large_file_are_refused(
 
 
 def test_no_text_of_a_snapshot_adds_a_line_or_an_escape_sequence_to_the_output(tmp_path: Path) -> None:
-    """Otherwise a job's name could add a line that tells that a job of another team is admitted."""
+    """Otherwise a job's name could add a line about the admission of another team's job."""
     pods = [*bind_pods(job("long", 4), NODES[:4]), *job("small", 4), *job("large", 16, age=HOUR)]
     names = {text for pod in pods for text in (pod.namespace, pod.job)} | {node.name for node in NODES}
     names |= {node.labels[SERVER_4] for node in NODES}

@@ -18,7 +18,7 @@ from testbed.plane.kubectl import Kubectl, Object, objects
 from testbed.plane.webhook import RunningWebhook
 from tests.engine.strategies import jobs
 from webhook.engine import Request, evaluate
-from webhook.engine.outcome import Verdict
+from webhook.engine.outcome import Response
 from webhook.objects.lists import APPENDABLE, IDENTITY_KEYS, TERMS
 from webhook.objects.tree import Json
 from webhook.rules.load import load_default
@@ -135,7 +135,7 @@ def test_the_api_server_stores_what_the_engine_computes_for_any_job(
     for job in batch:
         name = job["metadata"]["name"]
         outcome = evaluate(TABLE, Request(job, str(mutated.namespace)))
-        if name not in without_webhook or outcome.verdict is Verdict.DENIED:
+        if name not in without_webhook or outcome.response is Response.DENIED:
             assert name not in stored
             refused += name in without_webhook
             continue

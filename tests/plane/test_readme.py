@@ -22,7 +22,7 @@ from tests.rules.tables import EXTENDS
 MASKS = session.MASKS | {
     "node": (r"ip-172-32-\d+-\d+\.", "NODE."),
     "launcher's suffix": (r"launcher-\w{5}\b", "launcher-SUFFIX"),
-    "server id": (r"\b[0-9a-z]{16}$", "SERVER"),
+    "server id": (r"\b[0-9a-z]{16}(?= |$)", "SERVER"),
     "age": (r"\b\d+[smh](?:\d+[smh])?\b", "AGE"),
     "width of columns": (r" +", " "),
     # The scheduler chooses the node of a worker, and the node decides the worker's rank.

@@ -7,7 +7,7 @@ import pytest
 from contract import keys
 from testbed.mpijob import WORKER, mpijob
 from tests.rules.tables import extend_table, outcome, remove_records
-from webhook.engine.outcome import Outcome, RuleState, Verdict
+from webhook.engine.outcome import Outcome, Response, RuleState
 from webhook.objects.tree import get, put
 from webhook.rules.load import load_default
 
@@ -265,7 +265,7 @@ def test_a_rule_in_shadow_changes_nothing_and_reports_what_it_would_do() -> None
     shadow = ", mode: shadow, warn: careful, deny: never"
     result = outcome(extend_table(adding_rule("hostname: h", shadow)), job)
     assert state_and_reason(result) == (RuleState.SHADOWED, "r")
-    assert (result.denials, result.warnings, result.verdict) == ((), (), Verdict.ALLOWED)
+    assert (result.denials, result.warnings, result.response) == ((), (), Response.ALLOWED)
     assert remove_records(result.after) == remove_records(outcome(load_default(), job).after)
     assert result.enforced
     # In the mode enforce, the rule would deny the job, and so leave it unchanged.

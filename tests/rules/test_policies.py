@@ -226,7 +226,7 @@ def test_a_rule_denies_the_jobs_that_meet_its_condition(
             "no rule is called 'ultraserver-node'; did you mean 'ultraserver-nodes'?",
         ),
         ("{mode: off}", "", "reason is missing: add it"),
-        ("{mode: off, reason: ''}", ".reason", "must be words that say why, not"),
+        ("{mode: off, reason: ''}", ".reason", "must be a reason in words, not"),
         ("{mode: off, reason: r, namespaces: ''}", ".namespaces", "must be the name of a namespace"),
         ("{namespaces: a, reason: r}", "", "does nothing: add `mode` or `rules`"),
         ("{mode: off, reason: r, until: 2027-01-15T08:00:00}", ".until", '"2027-01-15T08:00:00" has no'),

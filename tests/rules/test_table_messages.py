@@ -171,7 +171,7 @@ TABLES: dict[str, dict[str, str]] = {
         "datetime_parsing": "{json} is not a date with a time: write it as 2026-12-31T18:00:00Z",
     },
     "FORMS": {
-        r"\S": "words that say why",
+        r"\S": "a reason in words",
         "multiple of": "'A to B' or 'multiple of N'",
         "up to": "'up to N'",
         " to ": "'A to B'",

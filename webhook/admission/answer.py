@@ -24,7 +24,7 @@ HANDLERS: Final[Mapping[str, Handler]] = {
 """The handler of each endpoint that the API server calls, by name. The path of an endpoint is ``/NAME``."""
 
 IGNORED: Final = "ignored"
-"""The verdict on an object that the webhook ignores."""
+"""The response for an object that the webhook ignores."""
 
 log = logging.getLogger("webhook.admission")
 
@@ -93,7 +93,7 @@ def _log(endpoint: str, review: Review, outcome: Outcome | None, seconds: float)
         "kind": review.kind,
         "namespace": review.request.namespace,
         "object": review.name,
-        "verdict": str(outcome.verdict) if outcome else IGNORED,
+        "response": str(outcome.response) if outcome else IGNORED,
         "microseconds": round(seconds * 1e6),
     }
     if outcome:
@@ -101,7 +101,7 @@ def _log(endpoint: str, review: Review, outcome: Outcome | None, seconds: float)
         fields |= {"denials": "; ".join(outcome.denials)} if outcome.denials else {}
         fields |= {"policy": outcome.facts["policy"]} if "policy" in outcome.facts else {}
         fields |= {f"shadow_{name}": text for name, text in shadow_notes(outcome).items()}
-    line_format = "%(verdict)s: %(kind)s %(namespace)s/%(object)s: %(text)s"
+    line_format = "%(response)s: %(kind)s %(namespace)s/%(object)s: %(text)s"
     text = "; ".join(outcome.denials) or outcome.reason if outcome else "nothing to do"
     text += f"; would be refused: {fields['shadow_denials']}" if "shadow_denials" in fields else ""
     log.info(line_format, {**fields, "text": text}, extra=fields)

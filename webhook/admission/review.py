@@ -133,7 +133,7 @@ def failure(uid: str, message: str) -> bytes:
 
 def audit_annotations(outcome: Outcome) -> dict[str, str]:
     """Returns the annotations for the audit log. The API server adds the webhook's name to each key."""
-    notes = {"table": outcome.revision, "outcome": f"{outcome.verdict}: {outcome.reason}"}
+    notes = {"table": outcome.revision, "outcome": f"{outcome.response}: {outcome.reason}"}
     if outcome.fired():
         notes["rules"] = ",".join(outcome.fired())
     notes |= {name: outcome.facts[name] for name in ("shape", "policy") if name in outcome.facts}

@@ -52,9 +52,7 @@ def dump_yaml(value: Json, *, flow: bool = False) -> str:
     and texts that GitHub's CI would read as commands, are quoted; such characters and ``##[`` are escaped.
     With `flow`, the document has one line.
     """
-    text = str(
-        yaml.dump(
-            value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=2**31, default_flow_style=flow
-        )
+    text: str = yaml.dump(
+        value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=2**31, default_flow_style=flow
     )
     return text.replace("##[", r"#\u0023[")  # `_Dumper` writes a text with ``##[`` in double quotes

@@ -16,7 +16,7 @@ from webhook.rows.placeholders import render
 from webhook.rows.table import Rule
 
 MOST_KEYS: Final = 10
-"""Maximum number of keys in a message that says that two maps differ."""
+"""Maximum number of keys in a message about two maps that differ."""
 
 
 @dataclass
@@ -109,10 +109,8 @@ def _match_all(job: Job) -> tuple[list[RuleOutcome | None], _Matches]:
     for index, rule in early_rules.items():
         if placer_rule and rule.placer and rule is not placer_rule:
             early_matches[index] = rule, f"{placer_rule.name} sets the placer"
-    outcomes, other_rules = split_rules(job)
-    matches = {
-        index: early_matches.get(index) or (rule, match_rule(rule, job)) for index, rule in other_rules
-    }
+    outcomes, rules = split_rules(job)
+    matches = {index: early_matches.get(index) or (rule, match_rule(rule, job)) for index, rule in rules}
     # Rules with `devices` matched the old `job.devices`. `split_rules` may leave them out for the new value.
     if not early_matches.keys() <= matches.keys():
         matches = dict(sorted({**matches, **early_matches}.items()))
@@ -121,11 +119,8 @@ def _match_all(job: Job) -> tuple[list[RuleOutcome | None], _Matches]:
 
 def _match_rules_with(key: str, job: Job) -> _Matches:
     """Returns the rules that set ``key`` and may fire, each with its match or why it does not match."""
-    return {
-        position: (rule, match_rule(rule, job))
-        for position, rule in split_rules(job)[1]
-        if getattr(rule, key)
-    }
+    _, rules = split_rules(job)
+    return {position: (rule, match_rule(rule, job)) for position, rule in rules if getattr(rule, key)}
 
 
 def _fire(match: MatchingRule, progress: Progress) -> RuleOutcome:
@@ -196,8 +191,7 @@ def _describe_conflict(conflict: Conflict) -> str:
     """Describes how the user's value differs from the rule's. For two maps, names the keys that differ."""
     user_value, rule_value = conflict.user_value, conflict.rule_value
     if isinstance(user_value, dict) and isinstance(rule_value, dict):
-        keys = sorted(
-            k for k in user_value.keys() | rule_value.keys() if not same(user_value.get(k), rule_value.get(k))
-        )
+        all_keys = user_value.keys() | rule_value.keys()
+        keys = sorted(key for key in all_keys if not same(user_value.get(key), rule_value.get(key)))
         return f"{conflict.path} differs from the webhook's in {join_names(keys, MOST_KEYS)}"
     return f"{conflict.path} is {shown(user_value, 40)}, not {shown(rule_value, 40)}"

@@ -56,11 +56,9 @@ def _decide_by_content(job: Job, groups: Sequence[Group]) -> tuple[bool, str]:
     selects_type = any(group.selects_type_of(job.family) for group in groups)
     if resource := next(filter(None, [group.requested_resource for group in groups]), None):
         minimum = job.family.whole_node[resource].at_least
-        asks_for_less = any(0 < group.amounts.get(resource, 0) < 1000 * minimum for group in groups)
-        if asks_for_less or not selects_type:
-            comparison = (
-                f"{'less' if asks_for_less else 'more'} than the {minimum} {resource} that a node has"
-            )
+        is_less = any(0 < group.amounts.get(resource, 0) < 1000 * minimum for group in groups)
+        if is_less or not selects_type:
+            comparison = f"{'less' if is_less else 'more'} than the {minimum} {resource} that a node has"
             way_out = f"request {minimum}, or opt the job in with {keys.INJECT}"
             return False, f"its workers ask for {comparison}: {way_out}"
     if selects_type:

@@ -39,9 +39,8 @@ def evaluate(table: Table, request: Request) -> Outcome:
     policy_note = f" for it, by the policy: {ruling.policy.reason}" if ruling and ruling.policy.mode else ""
     outcome = _evaluate_with(table, modes.unapplied_rules, request)
     if modes.has_shadow:
-        outcome = _add_shadow(
-            outcome, _evaluate_with(table, modes.off_rules, request), modes.table, policy_note
-        )
+        enforced = _evaluate_with(table, modes.off_rules, request)
+        outcome = _add_shadow(outcome, enforced, modes.table, policy_note)
     if ruling and outcome.kind_if_unchanged is not OutcomeKind.NO_WORKLOAD:
         reason = cut(outcome.reason + policy_note) if modes.table is Mode.OFF else outcome.reason
         outcome = replace(outcome, reason=reason, facts={**outcome.facts, "policy": ruling.policy.reason})
@@ -124,20 +123,16 @@ FACTS: Final = {
 def _evaluate_object(table: Table, off_rules: frozenset[str], request: Request, progress: Progress) -> None:
     job = read_job(table, request)
     if job is None:
-        progress.reason, progress.kind_if_unchanged = (
-            _explain_no_workload(table, request),
-            OutcomeKind.NO_WORKLOAD,
-        )
+        progress.reason = _explain_no_workload(table, request)
+        progress.kind_if_unchanged = OutcomeKind.NO_WORKLOAD
         return
     if isinstance(job.opt_in, str):
         raise JobError(job.opt_in)
     job.off_rules = off_rules
     progress.templates = {group.path: group.template for group in job.groups}
-    progress.warnings += [
-        message("record-ignored", field_name((*group.path, *record.ANNOTATIONS, group.record_key)))
-        for group in job.groups
-        if group.is_record_ignored
-    ]
+    groups = [group for group in job.groups if group.is_record_ignored]
+    paths = [(*group.path, *record.ANNOTATIONS, group.record_key) for group in groups]
+    progress.warnings += [message("record-ignored", field_name(path)) for path in paths]
     progress.rules_by_path = {} if request.explain else None
     progress.facts["workload"] = job.workload.name
     if job.opt_in is False:
@@ -159,9 +154,8 @@ def _evaluate_job(job: Job, request: Request, progress: Progress) -> None:
         job.job_label = job_id(request, job.name, job.generate_name, job.uid)
         job.devices = job.user_devices
         progress.facts |= {fact: job.values()[placeholder] for fact, placeholder in FACTS.items()}
-        job.missing_placeholders = job.table.placeholders_by_workload[job.workload.name].difference(
-            job.values()
-        )
+        placeholders = job.table.placeholders_by_workload[job.workload.name]
+        job.missing_placeholders = placeholders.difference(job.values())
     job.placer = job.place.placer if job.place else None
     job.faults = progress.faults = find_faults(job)
     apply_rules(job, progress)
@@ -192,9 +186,8 @@ def _write_records(job: Job, progress: Progress) -> None:
             # The uid is recorded only if a rule sets the job label, whose value depends on the uid.
             has_label = pointer(record.JOB_LABEL) in additions
             new_record = record.Record(job.table.revision, job.uid if has_label else "", additions)
-            progress.templates[group.path] = record.write(
-                progress.templates[group.path], new_record, group.record_key
-            )
+            template = progress.templates[group.path]
+            progress.templates[group.path] = record.write(template, new_record, group.record_key)
 
 
 def _report_removed_marks(job: Job, templates: Mapping[Path, Json]) -> Iterator[Message]:

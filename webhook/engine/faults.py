@@ -74,12 +74,11 @@ def _find_user(job: Job) -> Iterator[Fault]:
         context = get_map(container, ("securityContext",))
         if not (context or pod) or any(map(_is_etc, get_maps(container, ("volumeMounts",)))):
             continue
+        users = context.get("runAsUser"), pod.get("runAsUser")
         for key in ("runAsUser", "runAsNonRoot", "readOnlyRootFilesystem"):
             part = ("containers", spec["containers"].index(container)) if context.get(key) is not None else ()
             value = context[key] if part else pod.get(key)
-            if value and not (
-                key == "runAsNonRoot" and 0 in (context.get("runAsUser"), pod.get("runAsUser"))
-            ):
+            if value and not (key == "runAsNonRoot" and 0 in users):
                 yield Fault(field_name((*path, "spec", *part, "securityContext", key)), shown(value))
 
 
@@ -91,10 +90,9 @@ def _find_deadline(job: Job) -> Iterator[Fault]:
     """Yields deadlines of Pods that take nodes, and leaves out list elements whose Pods take no nodes."""
     if field := job.workload.fields.get("deadline"):
         end = len(field.path.list_path.parts) + 1 if field.path.list_path else 0
+        prefixes = [group.path[:end] for group in job.by_role[WORKER]]
         for path in field.path.find_all(job.object):
-            if (value := get(job.object, path)) and path[:end] in [
-                group.path[:end] for group in job.by_role[WORKER]
-            ]:
+            if (value := get(job.object, path)) and path[:end] in prefixes:
                 yield Fault(field_name(path), shown(value))
 
 
@@ -133,10 +131,8 @@ def _find_resource(job: Job) -> Iterator[Fault]:
     requests = [(group, name) for group in job.groups for name in group.amounts if name not in known_names]
     if not requests:
         return
-    names_by_suffix = {name.rpartition("/")[2]: name for name in known_names}
-    names_by_suffix = {
-        suffix: name for suffix, name in names_by_suffix.items() if len(suffix) >= SHORTEST_NAME
-    }
+    suffixes = ((name.rpartition("/")[2], name) for name in known_names)
+    names_by_suffix = {suffix: name for suffix, name in suffixes if len(suffix) >= SHORTEST_NAME}
     for group, name in requests[:MOST_NAMES]:
         is_similar = any(suffix in name for suffix in names_by_suffix)
         suffix = nearest(name.rpartition("/")[2], (*names_by_suffix,)) if is_similar else None
@@ -155,11 +151,8 @@ def _find_key(job: Job) -> Iterator[Fault]:
     job_annotations = get_map(job.object, ("metadata", "annotations"))
     for field in similar_paths[:MOST_NAMES]:
         *template, _, kind, key = map(str, field)
-        if (
-            (match := _find_nearest_key(key[:100]))
-            and kind == "labels"
-            and match not in keys.LABELS_FOR_AUTHORS
-        ):
+        match = _find_nearest_key(key[:100])
+        if match and kind == "labels" and match not in keys.LABELS_FOR_AUTHORS:
             yield Fault(field_name(field), shown(get(job.object, field), 40), f"the annotation {match}")
         elif match and match != key:
             yield Fault(field_name(field), shown(get(job.object, field), 40), match)

@@ -13,14 +13,7 @@ from contract import keys
 from contract.place import Index
 from webhook.engine.ssh import read_ssh
 from webhook.objects.record import Record
-from webhook.objects.templates import (
-    Selection,
-    chosen_types,
-    main_container,
-    matches,
-    permits,
-    read_selection,
-)
+from webhook.objects.templates import Selection, main_container, matches, permits, read_selection, types_of
 from webhook.objects.tree import Json, Path, get, get_map, get_maps
 from webhook.rows.conditions import Devices, describe_numbers
 from webhook.rows.families import NODE, Claimed, Family
@@ -114,9 +107,9 @@ class Group:
 
     @cached_property
     def chosen_types(self) -> Collection[str]:
-        """The instance types that a pod's selector or affinity names; see `templates.chosen_types`."""
+        """The instance types that a pod's selector or affinity names; see `templates.types_of`."""
         selection, type_labels = self.selection, self.table.candidates.instance_type_labels
-        return chosen_types(selection, type_labels) if selection.selector or selection.terms else ()
+        return types_of(selection, type_labels) if selection.selector or selection.terms else ()
 
     def selects_type_of(self, family: Family) -> bool:
         """Returns whether the node selector names an instance type of a family."""

@@ -65,13 +65,8 @@ def first_uid(request: Request, generate_name: str, old_uid: str, label: Json) -
     * the label has the value for this uid and for the times in ``managedFields``. The API server writes these
       times, in whole seconds, for every new object.
     """
-    if (
-        old_uid
-        and not _is_record_sent_by_client(request.object)
-        and label == job_id(request, "", generate_name, old_uid)
-    ):
-        return old_uid
-    return request.uid
+    is_trusted = old_uid and not _is_record_sent_by_client(request.object)
+    return old_uid if is_trusted and label == job_id(request, "", generate_name, old_uid) else request.uid
 
 
 def _is_record_sent_by_client(obj: Json) -> bool:

@@ -145,10 +145,9 @@ class Job:
         Also None if the Pod has no valid placement, number or group label.
         """
         place, metadata = self.place, self.metadata
+        pod = {"metadata": metadata, "spec": get(self.object, ("spec",))}
         try:
-            number = (
-                place.number({"metadata": metadata, "spec": get(self.object, ("spec",))}) if place else None
-            )
+            number = place.number(pod) if place else None
         except ContractError:
             return None
         if not place or number is None or place.size == 1 or place.workers <= place.size:

@@ -61,9 +61,8 @@ class MatchingRule(NamedTuple):
     def find_values(self, group: Group) -> Mapping[str, Json]:
         """Returns the values, for the template of a group, of placeholders that differ between templates."""
         rule, place = self.rule, self.job.place_of(group)
-        values = (
-            compute_template_values(group, rule.container_placeholders) if rule.container_placeholders else {}
-        )
+        names = rule.container_placeholders
+        values = compute_template_values(group, names) if names else {}
         return {**values, "job.place": str(place)} if place and "job.place" in rule.placeholders else values
 
 
@@ -83,39 +82,26 @@ def split_rules(job: Job) -> tuple[Sequence[RuleOutcome | None], Sequence[tuple[
     facts = _collect_facts(job)
     if facts not in cache:
         faults = {None, *job.faults}  # rules for other faults cannot match
-        rules = [
-            rule for rule in job.table.rules_by_workload[job.workload.name] if rule.match.fault in faults
-        ]
+        workload_rules = job.table.rules_by_workload[job.workload.name]
+        rules = [rule for rule in workload_rules if rule.match.fault in faults]
         skips = [_explain_skip(rule, job) for rule in rules]
         names = {rule.name for rule, reason in zip(rules, skips, strict=True) if not reason}
         for index, rule in enumerate(rules):
             if not skips[index] and rule.needs and rule.stage == LAST_STAGE and names.isdisjoint(rule.needs):
                 skips[index] = explain_unmet_needs(rule)
                 names.discard(rule.name)
-        cache[facts] = (
-            [
-                reason and RuleOutcome(rules[index].name, RuleState.SKIPPED, reason)
-                for index, reason in enumerate(skips)
-            ],
-            [(index, rule) for index, rule in enumerate(rules) if not skips[index]],
-        )
+        pairs = [*zip(rules, skips, strict=True)]
+        outcomes = [reason and RuleOutcome(rule.name, RuleState.SKIPPED, reason) for rule, reason in pairs]
+        cache[facts] = outcomes, [(index, rule) for index, (rule, why) in enumerate(pairs) if not why]
     return cache[facts]
 
 
 def _collect_facts(job: Job) -> tuple[object, ...]:
     """Returns the facts that conditions use and that many jobs have in common."""
     shape = job.shape and (job.shape.shape.name, job.shape.node_config)
-    evaluated_facts = (
-        job.is_candidate,
-        job.family.name,
-        shape,
-        job.placer,
-        job.devices,
-        job.missing_placeholders,
-        tuple(job.faults),
-        job.off_rules,
-    )
-    return (job.workload.name, bool(job.name), job.is_numbered, job.roles, *evaluated_facts)
+    facts = job.workload.name, bool(job.name), job.is_numbered, job.roles, job.is_candidate
+    other_facts = job.family.name, shape, job.placer, job.devices, job.missing_placeholders, job.off_rules
+    return (*facts, *other_facts, tuple(job.faults))
 
 
 def _explain_skip(rule: Rule, job: Job) -> str | None:
@@ -129,11 +115,9 @@ def _explain_skip(rule: Rule, job: Job) -> str | None:
         return "it is a candidate" if job.is_candidate else "it is not a candidate"
     if not job.by_role[match.role]:
         return f"the job has no {match.owner_name} template"
-    placeholders = (
-        None if match.has_late_conditions else rule.required_placeholders & job.missing_placeholders
-    )
+    missing = None if match.has_late_conditions else rule.required_placeholders & job.missing_placeholders
     failures = (condition.failure(job) for condition in match.job_conditions)
-    return next(filter(None, failures), None) or (_explain_no_value(placeholders) if placeholders else None)
+    return next(filter(None, failures), None) or (_explain_no_value(missing) if missing else None)
 
 
 def explain_unmet_needs(rule: Rule) -> str:
@@ -160,10 +144,8 @@ def match_rule(rule: Rule, job: Job) -> MatchingRule | str:
         return groups
     known_values = known_values or job.values()
     if match.unsupported_count:
-        known_values = {
-            **known_values,
-            **groups[0].describe_unsupported_request(match.unsupported_count.value),
-        }
+        request_values = groups[0].describe_unsupported_request(match.unsupported_count.value)
+        known_values = {**known_values, **request_values}
     if match.fault:
         known_values = {**known_values, **_fault_values(job.faults[match.fault][0])}
     if placeholders := rule.required_placeholders.difference(known_values):

@@ -11,7 +11,7 @@ from webhook.objects.patch import Operation
 from webhook.objects.tree import Json, Path
 
 
-class Verdict(StrEnum):
+class Response(StrEnum):
     """The answer about an object: allowed, allowed with warnings, or denied."""
 
     ALLOWED = "allowed"
@@ -97,12 +97,12 @@ class Summary(NamedTuple):
     """The part of an outcome that metrics need.
 
     Attributes:
-        verdict: The verdict; empty without an outcome.
+        response: The response; empty without an outcome.
         rules: The names of the rules that fired.
         refusing: The names of the rules and shapes that refuse the object.
     """
 
-    verdict: str = ""
+    response: str = ""
     rules: tuple[str, ...] = ()
     refusing: tuple[str, ...] = ()
 
@@ -128,7 +128,7 @@ class Outcome:
         after: The object after the operations; the received object if there are none.
         operations: The RFC 6902 operations on the received object, in order.
         warnings: Messages for the user who applied the object.
-        denials: Messages that say why the job is refused; empty if it is not refused.
+        denials: The reasons for which the job is refused; empty if it is not refused.
         facts: The workload, and the policy if there is one. For a job with a shape, also its devices, placer
             and `evaluate.FACTS`.
         refusing: The names of the rules and shapes that refuse the job.
@@ -166,11 +166,11 @@ class Outcome:
         return self.kind_if_unchanged
 
     @property
-    def verdict(self) -> Verdict:
-        """The verdict: denied if there is a denial, or else warned if there is a warning."""
+    def response(self) -> Response:
+        """The response to the review: denied if there is a denial, or else warned if there is a warning."""
         if self.denials:
-            return Verdict.DENIED
-        return Verdict.WARNED if self.warnings else Verdict.ALLOWED
+            return Response.DENIED
+        return Response.WARNED if self.warnings else Response.ALLOWED
 
     def fired(self, state: RuleState = RuleState.FIRED) -> tuple[str, ...]:
         """Returns the names of the rules in a state, in the table's order."""
@@ -179,7 +179,7 @@ class Outcome:
     @property
     def summary(self) -> Summary:
         """The summary of the outcome."""
-        return Summary(str(self.verdict), self.fired(), self.refusing)
+        return Summary(str(self.response), self.fired(), self.refusing)
 
     @property
     def shadow(self) -> Summary | None:
@@ -190,4 +190,4 @@ class Outcome:
         rules, enforced = self.fired(RuleState.SHADOWED), self.enforced
         if not enforced or self.denials or not (rules or enforced.denials):
             return None
-        return Summary(str(enforced.verdict), rules, enforced.refusing)
+        return Summary(str(enforced.response), rules, enforced.refusing)

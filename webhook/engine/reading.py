@@ -66,9 +66,8 @@ def build_job(obj: Json, groups: Sequence[Group], request: Request, workload: Wo
     opt_in, family = read_opt_in(obj), choose_family(table, groups)
     for group in groups:
         group.family = family
-    device_groups = _find_device_groups(
-        [group for group in groups if group.row.takes_nodes == BY_DEVICES], is_opted_in=opt_in is True
-    )
+    groups_by_devices = [group for group in groups if group.row.takes_nodes == BY_DEVICES]
+    device_groups = _find_device_groups(groups_by_devices, is_opted_in=opt_in is True)
     node_counts = {False: 0, True: 0}
     for group in groups:
         _read_numbers(group, obj, node_counts, takes_node=group in device_groups)
@@ -118,10 +117,8 @@ def _read_numbers(group: Group, obj: Json, node_counts: dict[bool, int], *, take
     if (number := row.number) and completion_mode != "NonIndexed":
         summands = [Summand(name, _multiply(factors, obj, group.path)) for name, factors in number.summands]
         group.index = Index(tuple(summands), node_counts[group.starts_later] if number.continues else 0)
-        group.is_numbered = not number.count or _multiply(number.count, obj, group.path) in {
-            0,
-            group.replicas,
-        }
+        counts = {0, group.replicas}
+        group.is_numbered = not number.count or _multiply(number.count, obj, group.path) in counts
     node_counts[group.starts_later] += group.replicas if group.takes_nodes else 0
 
 

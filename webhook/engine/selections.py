@@ -84,7 +84,7 @@ def _permits(expressions: Sequence[Json], selected_value: Json, count: int) -> b
 
 
 def _find_contradicting_terms(job: Job, group: Group, shape: JobShape, label_value: str) -> Iterator[str]:
-    """Yields messages about terms that separate a unit's workers, or require another job or a shared node."""
+    """Yields messages about terms that separate the workers of a unit, or join them with other pods."""
     size = shape.node_config
     for kind, field, term, selects_workers, selects_others in _find_terms(job, group, label_value):
         contradicts_by_kind = {

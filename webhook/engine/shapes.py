@@ -43,9 +43,8 @@ def choose_shape(job: Job) -> JobShape:
     for shape in shapes:
         if shape.find_config(nodes, int(value)):
             return family.shape_of_job(shape, int(value))
-    sizes = " or ".join(dict.fromkeys(str(shape.workers) for shape in shapes)).replace(
-        "multiple", "a multiple"
-    )
+    texts = (str(shape.workers).replace("multiple", "a multiple") for shape in shapes)
+    sizes = " or ".join(dict.fromkeys(texts))
     fitting_configs = filter(None, (shape.find_config(nodes) for shape in family.shapes if not shape.deny))
     other_configs = " or ".join(dict.fromkeys(map(str, fitting_configs))) or "none"
     subject = "1 worker does" if nodes == 1 else f"{nodes} workers do"
@@ -83,15 +82,11 @@ def _find_named_config(job: Job) -> tuple[str, str] | None:
     """
     own_config = find_annotation_or_label(job.object, keys.NODE_CONFIG) or find_config_variable(job)
     configs = [own_config] if own_config else []
-    configs += [
-        (
-            f"the template {cut(claim.name)} at {field_name((*group.path, *claim.path))}",
-            str(claim.row.node_config),
-        )
-        for group in job.by_role[WORKER]
-        for claim in group.claims
-        if claim.row and claim.row.node_config
-    ]
+    for group in job.by_role[WORKER]:
+        for claim in group.claims:
+            if claim.row and claim.row.node_config:
+                field = f"the template {cut(claim.name)} at {field_name((*group.path, *claim.path))}"
+                configs.append((field, str(claim.row.node_config)))
     for field, value in configs[1:]:
         first_field, first_value = configs[0]
         if value != first_value:

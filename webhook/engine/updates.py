@@ -43,10 +43,8 @@ def is_suspended_without_pods(updates: Suspending, obj: Json) -> bool:
     if updates.suspend.value(obj) is not True:
         return False
     statuses = get(obj, ("status", "replicaStatuses"))
-    has_active_pods = isinstance(statuses, dict) and any(
-        get(status, ("active",)) for status in statuses.values()
-    )
-    if has_active_pods or (statuses and not isinstance(statuses, dict)):
+    is_active = isinstance(statuses, dict) and any(get(status, ("active",)) for status in statuses.values())
+    if is_active or (statuses and not isinstance(statuses, dict)):
         return False
     return get(obj, START_TIME) is None or SUSPENDED_CONDITION.value(obj) == "True"
 
@@ -64,7 +62,7 @@ def admit(table: Table, request: Request, stored_object: Json = None) -> Outcome
 
 
 def update(table: Table, request: Request, stored: Json) -> Outcome | str:
-    """Returns the outcome for the update of a job, or a text that says why the update is admitted unchanged.
+    """Returns the outcome for the update of a job, or the reason why the update is admitted unchanged.
 
     Never raises. Refuses an update only if it changes the size of a suspended job, and the table refuses the
     resized job. If a job of a workload with `Suspending` may have Pods, the outcome has no operations.
@@ -93,9 +91,8 @@ def _update(table: Table, workload: Workload, request: Request, stored: Json) ->
     if updates is None:
         return f"the rule table has no `updates` for a {workload.name}"
     if isinstance(updates, Suspending) and not has_no_pods(updates, stored):
-        return Outcome(
-            table.revision, "its pods were already created from the stored templates", new, has_pods=True
-        )
+        reason = "its pods were already created from the stored templates"
+        return Outcome(table.revision, reason, new, has_pods=True)
     old_groups, groups = find_groups(table, workload, stored), find_groups(table, workload, new)
     # Groups are matched by key and not by path, because an update may move elements of a list.
     stored_templates = {group.row.key(stored, group.path): group.template for group in old_groups}
@@ -133,13 +130,11 @@ def _update(table: Table, workload: Workload, request: Request, stored: Json) ->
 def _changes_copies(table: Table, workload: Workload, stored: Json, new: Json) -> bool:
     """Returns whether an update changes a field that a rule's containers can copy from the main container."""
     stored_record = record.read(stored)
-    if not stored_record or stored_record.additions.keys().isdisjoint(
-        ("/spec/initContainers", "/spec/containers")
-    ):
+    additions = stored_record.additions if stored_record else {}
+    if additions.keys().isdisjoint(("/spec/initContainers", "/spec/containers")):
         return False
-    old_main, new_main = (
-        main_container(template, workload.main_container, table.resources) for template in (stored, new)
-    )
+    names, resources = workload.main_container, table.resources
+    old_main, new_main = (main_container(template, names, resources) for template in (stored, new))
     return any(not same(old_main.get(key) or None, new_main.get(key) or None) for key in COPIED_FIELDS)
 
 

@@ -35,9 +35,8 @@ def compute_values(job: Job) -> dict[str, Json]:
             values |= compute_template_values(groups[0], placeholders)
             # If the pods select no machine of the family, there is no value. Rules that use it are skipped.
             type_placeholder = f"{role}.instanceType"
-            if type_placeholder in job.table.placeholders_by_workload[job.workload.name] and (
-                types := job.instance_types(role)
-            ):
+            is_used = type_placeholder in job.table.placeholders_by_workload[job.workload.name]
+            if is_used and (types := job.instance_types(role)):
                 values[type_placeholder] = types[0]
     return values
 
@@ -47,13 +46,12 @@ def find_unit_labels(job: Job) -> dict[str, Json]:
     if not job.shape:
         return {}
     sizes = {"units.belowBlock": job.shape.node_config, "units.belowJob": job.nodes}
-    units_by_name = {
-        name: [unit for unit in job.family.units if unit.capacity < size] for name, size in sizes.items()
-    }
-    units_by_name["units.own"] = [unit for unit in job.family.units if unit.label == job.shape.topology_key]
+    units = job.family.units
+    units_by_name = {name: [unit for unit in units if unit.capacity < size] for name, size in sizes.items()}
+    units_by_name["units.own"] = [unit for unit in units if unit.label == job.shape.topology_key]
     return {
-        name: [label for unit in units for label in (unit.label, *unit.other_labels)]
-        for name, units in units_by_name.items()
+        name: [label for unit in named_units for label in (unit.label, *unit.other_labels)]
+        for name, named_units in units_by_name.items()
     }
 
 

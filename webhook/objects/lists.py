@@ -111,8 +111,7 @@ def find_old_indices(items: list[Json], old_items: list[Json], path: Sequence[st
     indices: dict[tuple[str, ...], deque[int]] = {}
     for index in range(start, len(old_items) - end):
         indices.setdefault(identity(old_items[index], path), deque()).append(index)
-    queues = (
-        indices.get(identity(item, path)) if indices else None for item in items[start : len(items) - end]
-    )
+    middle_items = items[start : len(items) - end]
+    queues = (indices.get(identity(item, path)) if indices else None for item in middle_items)
     middle_indices = (queue.popleft() if queue else None for queue in queues)
     return [*range(start), *middle_indices, *range(len(old_items) - end, len(old_items))]

@@ -105,9 +105,8 @@ class Merge:
     def _merge_value(self, user_value: Json, rule_value: Json, path: Path) -> Json:
         kind = list_kind(path) if isinstance(rule_value, list) else ListKind.VALUE
         if kind is not ListKind.VALUE:
-            return (self._merge_terms if kind is ListKind.TERMS else self._merge_list)(
-                user_value, rule_value, path
-            )
+            merge = self._merge_terms if kind is ListKind.TERMS else self._merge_list
+            return merge(user_value, rule_value, path)
         if user_value is not None and same(user_value, rule_value):
             return user_value
         if user_value is None or user_value == API_DEFAULTS.get(path):
@@ -133,10 +132,8 @@ class Merge:
                         self._store_path(path, item)
                 continue
             if self.before and index > self._insertion_index(result):
-                names = " and ".join(self.before)
-                self.obstacles.append(
-                    f"move {item['name']!r} before {names} in {field_name(self.root + path)}"
-                )
+                names, field_text = " and ".join(self.before), field_name(self.root + path)
+                self.obstacles.append(f"move {item['name']!r} before {names} in {field_text}")
             if not same(result[index], item):
                 new = self._merge_element(result[index], item, path)
                 if new is not result[index]:

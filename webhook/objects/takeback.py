@@ -158,26 +158,19 @@ class _Remover:
         return share(node, result)
 
     def _remove_elements(self, node: list[Json], digests: list[str], path: tuple[str, ...]) -> Json:
-        match list_kind(path):
-            case ListKind.TERMS:
-                return self._remove_expressions(node, digests, path)
-            case ListKind.VALUE:
-                return node
-            case _:
-                counts = Counter(text.partition(" ")[0] for text in digests)
-                old_values = dict(text.split(" ", 1) for text in digests if " " in text)
-                items_left = []
-                for item in node:
-                    if not self._take_if_added(counts, item, path, item):
-                        items_left.append(item)
-                    elif (
-                        old_values
-                        and isinstance(item, dict)
-                        and (digest := self._compute_digest(item)) in old_values
-                    ):
-                        # A forged value may be long, so it is used only once.
-                        items_left.append({**item, "value": old_values.pop(digest)})
-                return share(node, items_left)
+        kind = list_kind(path)
+        if kind in (ListKind.TERMS, ListKind.VALUE):
+            return self._remove_expressions(node, digests, path) if kind is ListKind.TERMS else node
+        counts = Counter(text.partition(" ")[0] for text in digests)
+        values = dict(text.split(" ", 1) for text in digests if " " in text)
+        items_left = []
+        for item in node:
+            if not self._take_if_added(counts, item, path, item):
+                items_left.append(item)
+            elif values and isinstance(item, dict) and (digest := self._compute_digest(item)) in values:
+                # A forged value may be long, so it is used only once.
+                items_left.append({**item, "value": values.pop(digest)})
+        return share(node, items_left)
 
     def _remove_expressions(self, node: list[Json], digests: list[str], path: tuple[str, ...]) -> Json:
         """Returns node selector terms without the expressions that were added; each digest is used once.

@@ -18,9 +18,8 @@ _WILDCARDS: Final = frozenset("*?[")
 
 def containers(template: Json) -> Iterator[dict[str, Json]]:
     """Yields the containers and init containers of a template, except values that are not maps."""
-    return chain.from_iterable(
-        get_maps(template, ("spec", kind)) for kind in ("containers", "initContainers")
-    )
+    lists = (get_maps(template, ("spec", kind)) for kind in ("containers", "initContainers"))
+    return chain.from_iterable(lists)
 
 
 def main_container(template: Json, names: Collection[str], resources: Collection[str]) -> dict[str, Json]:
@@ -72,7 +71,7 @@ def _by_key(term: Json) -> Mapping[str, Sequence[Json]]:
     return by_key
 
 
-def chosen_types(selection: Selection, labels: Sequence[str]) -> Collection[str]:
+def types_of(selection: Selection, labels: Sequence[str]) -> Collection[str]:
     """Returns the instance types in a pod's node selector or, if it has none, in its node affinity terms.
 
     Empty if the selector has none, and one of the terms names no type with the operator In.

@@ -48,9 +48,8 @@ def page(source: TableSource) -> Response:
 def read_form() -> dict[str, Any]:
     """Returns the fields of the form in the request. An uploaded file has precedence over a text field."""
     refuse_long_request(2 * limits.PREVIEW)
-    form: dict[str, Any] = {
-        name: request.form.get(name, "") for name in ("object", "old", "namespace", "pods")
-    }
+    names = ("object", "old", "namespace", "pods")
+    form: dict[str, Any] = {name: request.form.get(name, "") for name in names}
     form["namespace"] = form["namespace"].strip()
     form["first"] = max(0, request.form.get("first", 0, int))
     if "example" in request.args:

@@ -135,9 +135,8 @@ def _if_chart_has_value(run: DryRun, outcome: Outcome) -> str:
 
 def unit_of(table: Table, place: Place) -> Unit | None:
     """Returns the unit that a placement annotation names; None if no enabled family has it."""
-    return next(
-        (unit for family in table.enabled_families for unit in family.units if unit.label == place.unit), None
-    )
+    units = (unit for family in table.enabled_families for unit in family.units)
+    return next((unit for unit in units if unit.label == place.unit), None)
 
 
 def unit_name(table: Table, place: Place) -> str:
@@ -220,9 +219,8 @@ def _keeps_blocks_whole(run: DryRun, place: Place, templates: list[Json]) -> boo
         return is_together and _has_terms(templates, label, "nodeAffinity", REQUIRED)
     if place.placer is Placer.KUEUE:
         annotations = (get_map(template, PLACE_PATH[:2]) for template in templates)
-        topologies = [
-            [values.get(f"kueue.x-k8s.io/podset-{key}") for key in TOPOLOGIES] for values in annotations
-        ]
+        names = [f"kueue.x-k8s.io/podset-{key}" for key in TOPOLOGIES]
+        topologies = [[*map(values.get, names)] for values in annotations]
         required, slices, slice_size, group = topologies[0]
         kueue_level = run.table.values.get("kueueLevel", label)
         levels = (label, label if _is_part_of_unit(run.table, label) else kueue_level)

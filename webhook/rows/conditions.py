@@ -203,9 +203,8 @@ class PlacedBy(JobCondition[tuple[Placer, ...]], written=Annotated[tuple[Placer,
     def failure(self, job: Job) -> str | None:
         if job.placer in self.value:
             return None
-        name, *allowed_names = (
-            PLACER_NAMES.get(placer, placer) for placer in (job.placer or "", *self.value)
-        )
+        placers = (job.placer or "", *self.value)
+        name, *allowed_names = (PLACER_NAMES.get(placer, placer) for placer in placers)
         return f"it is placed by {name or 'no placer'}, not by {join_or(allowed_names)}"
 
 
@@ -285,7 +284,7 @@ class InstanceType(TemplateCondition[tuple[str, ...]], written=Texts):
 
 
 class Excludes(TemplateCondition[Mapping[str, tuple[str, ...]]], written=SomePatterns):
-    """Values of node labels; globs. The pod's node selection excludes all these values of some label."""
+    """Values of node labels; globs. The pod's node selection excludes all values of at least one label."""
 
     def failure(self, group: Group, owner_name: str) -> str | None:
         selection = group.selection
@@ -319,12 +318,10 @@ class InTemplate(
 
     def fill(self, values: Mapping[str, Json]) -> "InTemplate":
         """Returns the condition with its placeholders filled in."""
-        return InTemplate(
-            tuple(
-                {path: _fill_patterns(allowed, values) for path, allowed in patterns.items()}
-                for patterns in self.value
-            )
+        filled = (
+            {path: _fill_patterns(allowed, values) for path, allowed in item.items()} for item in self.value
         )
+        return InTemplate(tuple(filled))
 
     def failure(self, group: Group, owner_name: str) -> str | None:
         reason = ""
@@ -472,13 +469,11 @@ def _find_deciding_value(values: Sequence[Json], patterns: tuple[str, ...]) -> J
     This is the first value that a pattern excludes, or else the first that the patterns allow, or else the
     first value. Empty values, false and 0 are ignored.
     """
-    nonempty_values = [value for value in values if value]
+    items = [value for value in values if value]
     exclusions = tuple(text for text in patterns if text.startswith("!"))
-    excluded_values = (
-        value for value in nonempty_values if exclusions and not matches(text_of(value), exclusions)
-    )
-    allowed_values = (value for value in nonempty_values if matches(text_of(value), patterns))
-    return next(chain(excluded_values, allowed_values, nonempty_values), "")
+    excluded_values = (value for value in items if exclusions and not matches(text_of(value), exclusions))
+    allowed_values = (value for value in items if matches(text_of(value), patterns))
+    return next(chain(excluded_values, allowed_values, items), "")
 
 
 def _join_patterns(patterns: Mapping[object, Iterable[str]]) -> str:

@@ -32,8 +32,8 @@ class Claimed(Row):
     """How many devices a device claim requests.
 
     Attributes:
-        takes: ``node`` for all devices of a node, or a number of devices. A number that is not below the
-            minimum of the first resource in wholeNode also means a node.
+        takes: ``node`` for all devices of a node, or a number of devices. A number that is at least the
+            minimum of the first resource in wholeNode also means all devices.
         node_config: The node config of the claim template. A job that names another node config is refused.
     """
 
@@ -53,7 +53,7 @@ class Unit(Row):
             Kueue's Topology.
         usable: The maximum number of nodes that a job can have in a unit. A shape with a larger nodeConfig
             cannot use these units. Default: all nodes.
-        names: The singular and the plural name of these units in previews.
+        names: The singular and the plural name of these units in previews. Default: units of the label.
     """
 
     label: str
@@ -92,7 +92,7 @@ class Family(Row):
 
     Attributes:
         name: The family's name, which no other family has.
-        mode: enforce (default); or off: the table does not place jobs on these machines.
+        mode: enforce (default); or off: the table does not place jobs on these machines. E.g. enforce
         instance_types: Instance types: a name, and then names or globs. A job that selects no instance type
             gets the first. The table does not place a job that excludes all these types.
         whole_node: Resources of a node, each with a minimum or a Range; 0 means any amount above 0. A worker

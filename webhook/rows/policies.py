@@ -58,9 +58,9 @@ class Guarantee(Row):
     Attributes:
         namespaces: The team's namespaces; globs. E.g. vision-*
         unit: The node label of the units. E.g. neuron.amazonaws.com/ultraserver-server-id-4
-        count: The number of guaranteed units; 0 for a row that only permits preemption.
+        count: The number of guaranteed units; 0 for a row that only permits preemption. E.g. 2
         preempts: ``lower``: jobs of the team may preempt jobs of lower priority that whole-job admission
-            placed.
+            placed. Default: no preemption. E.g. lower
     """
 
     namespaces: Annotated[tuple[str, ...], one_or_more(Annotated[str, Limits(pattern=r"^[a-z0-9*?-]+$")])]
@@ -75,12 +75,14 @@ class Policy(Row):
 
     Attributes:
         namespaces: Names of namespaces; globs. Default: all. E.g. research-*
-        labels: Values of the object's labels; globs. Labels that rules set are refused. E.g. {team: vision}
+        labels: Values of the object's labels; globs. Labels that rules set are refused. Default: any. E.g.
+            {team: vision}
         mode: A mode in place of the mode of the table. E.g. shadow
         rules: Modes in place of the modes of the rules, by name or glob. An exact name takes precedence over
             globs, and a longer glob over a shorter glob. E.g. {"apart-*": shadow}
         reason: Why the policy exists. The log, audit annotations and previews show it. E.g. A first test.
-        until: The time at which the policy ends, with a time zone. E.g. 2026-12-31T18:00:00Z
+        until: The time at which the policy ends, with a time zone. Default: no end. E.g.
+            2026-12-31T18:00:00Z
     """
 
     reason: Annotated[str, Limits(pattern=r"\S")]
@@ -170,11 +172,8 @@ class PolicyIndex:
 
     def __init__(self, rulings: Sequence[Ruling], namespace: str) -> None:
         """Stores the policies for a namespace, in the order of the table."""
-        self._rulings = [
-            ruling
-            for ruling in rulings
-            if not ruling.policy.namespaces or matches(namespace, ruling.policy.namespaces)
-        ]
+        pairs = ((ruling, ruling.policy.namespaces) for ruling in rulings)
+        self._rulings = [ruling for ruling, globs in pairs if not globs or matches(namespace, globs)]
         self._by_label: dict[tuple[str, str], list[int]] = defaultdict(list)
         self._unindexed: list[int] = []
         for index, ruling in enumerate(self._rulings):
@@ -191,12 +190,7 @@ class PolicyIndex:
         if self._by_label:
             for key, value in get_map(obj, ("metadata", "labels")).items():
                 indices += self._by_label.get((key, text_of(value)), ())
-        rulings = (self._rulings[index] for index in sorted(indices))
-        return next(
-            (
-                ruling
-                for ruling in rulings
-                if not ruling.policy.has_ended(now) and ruling.policy.matches_labels(obj)
-            ),
-            None,
-        )
+        for ruling in (self._rulings[index] for index in sorted(indices)):
+            if not ruling.policy.has_ended(now) and ruling.policy.matches_labels(obj):
+                return ruling
+        return None

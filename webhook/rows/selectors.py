@@ -14,9 +14,9 @@ class Expression(Row):
     """An expression of a label selector.
 
     Attributes:
-        key: The key of a label.
-        operator: In, NotIn, Exists or DoesNotExist.
-        values: The values for In and NotIn.
+        key: The key of a label. E.g. team
+        operator: In, NotIn, Exists or DoesNotExist. E.g. In
+        values: The values for In and NotIn. E.g. [vision, speech]
     """
 
     key: str
@@ -37,8 +37,9 @@ class Selector(Row):
     """A label selector, as in Kubernetes.
 
     Attributes:
-        match_labels: Values of labels, all of which the object must have.
-        match_expressions: Conditions on labels, all of which must be true.
+        match_labels: Values of labels, all of which the object must have. E.g. {team: vision}
+        match_expressions: Conditions on labels, all of which must be true. E.g. [{key: team, operator:
+            Exists}]
     """
 
     match_labels: Mapping[str, str] = field(default_factory=dict)

@@ -89,7 +89,7 @@ class Shape(Row):
             (default).
         apart: How strictly the workers of other jobs are kept off the unit: required, preferred or none
             (default).
-        warn: A warning for jobs of this shape.
+        warn: A warning for jobs of this shape. E.g. a job of 3 workers leaves a node idle
         deny: Jobs of this shape are denied with this message.
     """
 
@@ -115,9 +115,8 @@ class Shape(Row):
         if not configs:
             return 1 if config is None else None
         needs_one_unit = self.together == "required" and configs.maximum > 1
-        sizes = (
-            range(int(min(configs.maximum, nodes)), configs.minimum - 1, -1) if config is None else (config,)
-        )
+        largest = int(min(configs.maximum, nodes))
+        sizes = range(largest, configs.minimum - 1, -1) if config is None else (config,)
         for size in sizes:
             if nodes % size == 0 and size in configs and (size == nodes or not needs_one_unit):
                 return size

@@ -155,9 +155,8 @@ class Match(Row):
     @cached_property
     def has_late_conditions(self) -> bool:
         """Whether there are other conditions than `job_conditions`: on templates, the object or a fault."""
-        return bool(
-            self.template_conditions or self.object_conditions or self.fault or self.single is not None
-        )
+        conditions = self.template_conditions or self.object_conditions
+        return bool(conditions or self.fault or self.single is not None)
 
     @cached_property
     def owner_name(self) -> str:
@@ -197,11 +196,11 @@ class Rule(Row):
             forever, with this reason.
         quiet: true: conflicts of this rule cause no warnings.
         before: Names of list elements. The rule inserts its elements before the first element with one of
-            these names.
+            these names. Default: the end of the list.
         placer: The placer of the job, as in Match. The first rule that matches decides. Default: the
             scheduler.
         devices: How workers get devices after the rule has added its fragment, as in Match. The first rule
-            that matches decides.
+            that matches decides. Default: as the job requests them.
     """
 
     name: Name
@@ -285,21 +284,25 @@ class TableFile(Row):
 
     Attributes:
         api_version: The version of the format.
-        extends: The table that this table changes: the packaged table (default), or the rules of the AWS
-            document alone (aws-document). E.g. default
+        extends: The table that this table changes. default: the packaged table. aws-document: the rules of
+            the AWS document alone. Default: none, so this table has all rows. E.g. default
         mode: enforce: the rules are applied. shadow: their effects are only reported. off: the webhook adds
             nothing except the init script to Pods of launchers. E.g. shadow
         values: The values of the placeholders $(value.NAME). A rule that uses an empty value is skipped.
         candidates: Which jobs are placed: see Candidates.
         device_counts: For each instance type, the valid numbers of devices in a container: a list, or ``up to
             N``. For other types, any number is valid.
-        workloads: Kinds of job.
-        families: Machines, with the sizes of jobs on them. A job belongs to a family that its node selection
-            permits: if possible, to a family whose nodes it requests, or else to the first family.
-        rules: What is added to which pod templates. The rules are applied in this order.
-        policies: Modes for some namespaces or labels. The first policy that matches applies.
+        workloads: Kinds of job. E.g. [{name: mpijob, mainContainer: our-volume}]
+        families: Machines, with the sizes of jobs on them. A job belongs to the first family that its node
+            selection permits and whose devices it requests; if there is none, to the first that is permitted.
+            E.g. [{name: our-machines, claims: {our-claim: {takes: node}}}]
+        rules: What is added to which pod templates. The rules are applied in this order. E.g. [{name:
+            job-label, mode: shadow}]
+        policies: Modes for some namespaces or labels. The first policy that matches applies. E.g. [{reason: A
+            first test, mode: shadow}]
         guarantees: Whole units that are kept free for a team. For each namespace and unit label, the first
-            row applies.
+            row applies. E.g. [{namespaces: vision, unit: neuron.amazonaws.com/ultraserver-server-id-4,
+            count: 2}]
     """
 
     api_version: Literal["ultraserver-webhook.io/v1alpha2"]
@@ -403,36 +406,25 @@ class Table(TableFile):
     @cached_property
     def rules_by_workload(self) -> Mapping[str, Sequence[Rule]]:
         """The rules that can match objects of a workload, by workload. Only these rules are evaluated."""
-        return {
-            workload.name: [rule for rule in self.rules if rule.match.is_for(workload)]
-            for workload in self.workloads
-        }
+        return {row.name: [rule for rule in self.rules if rule.match.is_for(row)] for row in self.workloads}
 
     @cached_property
     def placeholders_by_workload(self) -> Mapping[str, frozenset[str]]:
         """The placeholders in the rules for a workload, by workload."""
-        return {
-            name: frozenset[str]().union(*(rule.placeholders for rule in rules))
-            for name, rules in self.rules_by_workload.items()
-        }
+        items = self.rules_by_workload.items()
+        return {name: frozenset[str]().union(*(rule.placeholders for rule in rules)) for name, rules in items}
 
     @cached_property
     def field_placeholders(self) -> Mapping[str, Mapping[str, str]]:
         """The placeholders for fields, with the names of the fields, by workload."""
-        return {
-            row.name: _pick(self.placeholders_by_workload[row.name], "field", row.fields)
-            for row in self.workloads
-        }
+        placeholders = self.placeholders_by_workload
+        return {row.name: _pick(placeholders[row.name], "field", row.fields) for row in self.workloads}
 
     @cached_property
     def role_placeholders(self) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
         """The placeholders for main containers, with their names after the dot, by workload and role."""
-        return {
-            row.name: {
-                role: _pick(self.placeholders_by_workload[row.name], role, OF_CONTAINER) for role in row.roles
-            }
-            for row in self.workloads
-        }
+        rows = ((row, self.placeholders_by_workload[row.name]) for row in self.workloads)
+        return {row.name: {role: _pick(used, role, OF_CONTAINER) for role in row.roles} for row, used in rows}
 
     def workloads_of(self, kind: str) -> tuple[Workload, ...]:
         """Returns workloads for a ``group/version/Kind``. Use the first whose ``when`` matches the object.

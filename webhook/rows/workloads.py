@@ -50,9 +50,11 @@ class Elsewhere(Row):
     The table does not place a job that has one of them, unless the job is opted in.
 
     Attributes:
-        labels: Labels of the job, such as its queue, with the values that are for other nodes; globs.
+        labels: Labels of the job, such as its queue, with the values that are for other nodes; globs. E.g.
+            {kueue.x-k8s.io/queue-name: gpu-*}
         tolerations: Tolerations of the workers, by key of the taint, with the values that are for other
-            nodes; globs, or DoesNotExist.
+            nodes; globs. ``DoesNotExist`` stands for a toleration of the key without a value. E.g.
+            {nvidia.com/gpu: DoesNotExist}
         owners: Kinds of owner whose jobs are for other nodes, by API group; globs.
     """
 
@@ -89,10 +91,11 @@ class Field(Row):
 
     Attributes:
         path: JSON pointer to the value. With [*], the first element that has a value is used.
-        default: The text if the value is missing. It may contain $(value.NAME). E.g. none
+        default: The text if the value is missing. It may contain $(value.NAME). Default: an empty text. E.g.
+            none
         function: dirname: the directory of a file path. min: the smaller of two quantities, the value and the
             default; a value of 0 means no limit. count: the length of a list. least: with [*], the smallest
-            number of all elements; the default is used for an element without a number.
+            number of all elements; the default is used for an element without a number. E.g. count
     """
 
     path: Pointer
@@ -142,7 +145,7 @@ class Factor(Row):
     Attributes:
         path: JSON pointer to the number.
         default: The number if the field is missing.
-        at_most: JSON pointer to an upper limit of the number. The field may be missing.
+        at_most: JSON pointer to an upper limit of the number. The field may be missing. Default: no limit.
     """
 
     path: Maybe[Pointer]
@@ -166,9 +169,9 @@ class Summand(Row):
 
     Attributes:
         label: The pod's label whose value is the number. E.g. batch.kubernetes.io/job-completion-index
-        env: The environment variable of a container whose value is the number.
-        pod_name: true: the number is at the end of the pod's name.
-        times: A factor for the number, written like ``replicas``.
+        env: The environment variable of a container whose value is the number. E.g. RANK
+        pod_name: true: the number is at the end of the pod's name. E.g. true
+        times: A factor for the number, written like ``replicas``. Default: 1. E.g. /spec/parallelism
     """
 
     label: Annotated[str, Limits(pattern="^[^ =*+]+$")] = ""
@@ -193,6 +196,7 @@ class Number(Summand):
             earlier groups is added.
         count: How many distinct numbers the pods have, written like ``replicas``. If it is neither 0 nor the
             number of pods, the job is not ``numbered``, so whole-job admission does not place the job.
+            Default: the number of pods.
         completion_mode: A field. If its value is NonIndexed, the pods have no number.
     """
 
@@ -223,8 +227,9 @@ class Group(Row):
         template: JSON pointer to the pod template; empty for a Pod. Here, and in replicas and number,
             LIST[KEY=VALUE] selects an element of a list, and LIST[*] all elements.
         replicas: The number of pods that exist at the same time: a number, a JSON pointer (0 if the field is
-            missing), a Factor, or a list of these, which are multiplied. Default: 1. With the number 0, the
-            group has one pod, which is also the first pod of the next group.
+            missing), a Factor, or a list of these, which are multiplied. Default: 1. The number 0 in the row
+            itself means that the template is for the first pod of the next group, which also counts this
+            pod, such as the leader of a LeaderWorkerSet.
         takes_nodes: Whether each pod takes a node: true, false (default), a JSON pointer, or ``devices``.
             With ``devices``, pods take a node if they request a whole node or select an instance type. If an
             opted-in job has no such pods, its pods that request devices take a node; if no pod requests
@@ -289,14 +294,14 @@ class Workload(Row):
             values match is used. A workload without ``when`` comes last.
         fields: Values of the object, which ``match`` and $(field.NAME) use.
         peers: Labels by which affinity selects the pods of the job that take nodes. No other pods in the
-            namespace may have these labels. A value may be $(job.name). By default, and
-            for jobs with a generateName, affinity selects by the job label.
+            namespace may have these labels. A value may be $(job.name). For jobs with a
+            generateName, affinity selects by the job label. Default: the job label.
         group: A label of the pods. Pods with different values of this label are placed as separate jobs.
         place: Only for Pods: the value that is used if a Pod has no placement annotation. E.g.
             placer=affinity workers=1 size=1 unit=kubernetes.io/hostname
         main_container: Names of environment variables or mounted volumes that the operator adds to the main
-            container. If no container has them, the first container is the main container. Without this key,
-            the main container is the first that requests devices.
+            container. If no container has them, the first container is the main container. Default: the
+            first container that requests devices.
         updates: Whether the webhook adds fields again that an update removed: ``always``, or as long as no
             pods exist (see Suspending). Default: never.
     """

@@ -127,7 +127,7 @@ class Range(Row):
 
     Attributes:
         at_least: The minimum. For a resource, 0 means any amount above 0.
-        at_most: The maximum; without it there is no limit.
+        at_most: The maximum. Default: no limit.
     """
 
     at_least: Whole = 0

@@ -160,9 +160,8 @@ def _make_units(shapes: list[Row], packaged_family: Row, *, extends: bool) -> li
     rows_by_name |= {row["name"]: {**rows_by_name.get(row["name"], {}), **row} for row in shapes}
     converted_rows("shapes", shapes, lambda row: int(rows_by_name[row["name"]]["nodeConfig"]))
     changed = [row for row in rows_by_name.values() if row.get("topologyKey") and row not in packaged_shapes]
-    labels_by_size = (packaged_labels_by_size if extends else {}) | {
-        row["nodeConfig"]: row["topologyKey"] for row in changed
-    }
+    changed_labels = {row["nodeConfig"]: row["topologyKey"] for row in changed}
+    labels_by_size = (packaged_labels_by_size if extends else {}) | changed_labels
     for row in rows_by_name.values():
         size, key = row["nodeConfig"], row.get("topologyKey")
         if size == 1 and (row.get("together", "none") != "none" or row.get("apart", "none") != "none"):
@@ -171,11 +170,8 @@ def _make_units(shapes: list[Row], packaged_family: Row, *, extends: bool) -> li
         label = labels_by_size.get(min((nodes for nodes in labels_by_size if nodes >= size), default=0))
         if size > 1 and key != label:
             raise ValueError(messages.several_labels(row["name"], size, key or "no label", label))
-    new = {
-        key: size
-        for size, key in labels_by_size.items()
-        if size > 1 and not (extends and key in units_by_label)
-    }
+    known_labels = units_by_label if extends else ()
+    new = {key: size for size, key in labels_by_size.items() if size > 1 and key not in known_labels}
     return [units_by_label.get(key, {"label": key, "nodes": size}) for key, size in new.items()]
 
 

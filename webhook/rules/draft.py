@@ -31,7 +31,7 @@ FAMILY_LISTS: Final[Mapping[str, AbstractSet[str]]] = {
 MAP_SECTIONS = ("values", "candidates", "deviceCounts")
 
 FIRST_MATCH_KEYS: AbstractSet[str] = {"placer", "devices"}
-"""Keys of rules; the first rule that matches and has the key decides."""
+"""Keys of rules. A job gets the value of the first rule that matches and has the key."""
 
 NAMELESS_SECTIONS: Final = {"policies": True, "guarantees": False}
 """Sections with rows that have no names; the value is true if rows of a later file come first."""
@@ -107,9 +107,7 @@ def _rank_place(row_path: Path, place: tuple[Document, Path]) -> tuple[bool, boo
 def with_off_text(node: Json, key: str = "") -> Json:
     """Returns a part of a draft with ``off`` for false modes: kubectl's YAML reads ``off`` as false."""
     if isinstance(node, dict):  # in a policy, `rules` is a map of modes
-        return {
-            name: with_off_text(value, "mode" if key == "rules" else name) for name, value in node.items()
-        }
+        return {name: with_off_text(item, "mode" if key == "rules" else name) for name, item in node.items()}
     if isinstance(node, list):
         return [with_off_text(item) for item in node]
     return "off" if node is False and key == "mode" else node
@@ -127,10 +125,8 @@ def concatenate_files(files: Sequence[Document]) -> Draft:
 
 def _rows(document: Document, *path: str | int) -> list[DraftRow]:
     """Returns the rows of a list in a file. The lists in a family consist of rows, too."""
-    rows = [
-        DraftRow(row, [(document, (*path, index))])
-        for index, row in enumerate(get(document.value, path) or ())
-    ]
+    values = get(document.value, path) or ()
+    rows = [DraftRow(row, [(document, (*path, index))]) for index, row in enumerate(values)]
     for index, row in enumerate(rows):
         row |= {key: _rows(document, *path, index, key) for key in FAMILY_LISTS if key in row}
     return rows

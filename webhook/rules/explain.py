@@ -38,9 +38,8 @@ class Key(NamedTuple):
     about: str
 
     def __str__(self) -> str:
-        default = (
-            self.default and f" {'' if self.default.startswith('required') else 'default '}{self.default}"
-        )
+        prefix = " " if self.default.startswith("required") else " default "
+        default = self.default and prefix + self.default
         return f"{self.name} <{self.type}>{default}\n{fold(self.about, '  ')}\n"
 
 

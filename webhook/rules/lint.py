@@ -23,15 +23,10 @@ from webhook.rules.lint_policies import guarantee_problems, policy_problems
 from webhook.rules.lint_rules import rule_problems, supported_configs
 from webhook.rules.problems import PathMessages
 
-PLACEHOLDERS_OF_SHAPES = frozenset(OF_JOB) - {
-    "job.name",
-    "job.peers",
-    "job.groupLabels",
-    "job.place",
-    "job.clusterLabels",
-    "job.contradiction",
-    *OF_ANNOTATIONS,
-}
+PLACEHOLDERS_OF_SHAPES = frozenset(OF_JOB).difference(
+    ("job.name", "job.peers", "job.groupLabels", "job.place", "job.clusterLabels", "job.contradiction"),
+    OF_ANNOTATIONS,
+)
 """The placeholders that messages of shapes can contain: every job with a shape has values for them."""
 
 MOST_SIZES = 5
@@ -91,11 +86,9 @@ def _sharing_notes(family: Family, path: Path) -> PathMessages:
             reason = f"jobs of shape {shape.name} share units, unlike jobs of other shapes of {family.name}"
             yield (*path, "shapes", index), f"{reason}: write `apart: required` to share no unit"
         elif shape.node_config.maximum == 1 and not is_apart:
-            other = sharing_shapes[0]
-            reason = (
-                f"pins workers to nodes, and a job of shape {other.name} in the unit can take these nodes"
-            )
-            way_out = f"use a range such as 1 to {other.node_config.maximum}"
+            peer = sharing_shapes[0]
+            reason = f"pins workers to nodes, and a job of shape {peer.name} in the unit can take these nodes"
+            way_out = f"use a range such as 1 to {peer.node_config.maximum}"
             yield (*path, "shapes", index, "nodeConfig"), f"{reason}; {way_out}"
 
 
@@ -248,14 +241,12 @@ def _check_sizes(shape: Shape, unit: Unit | None, path: Path) -> PathMessages:
         yield (*path, "together"), f"a unit of {config} nodes cannot hold {workers} workers: write preferred"
 
 
-def _check_strictness(
-    matched: set[tuple[str, str]], shape: Shape, family: Family, path: Path
-) -> PathMessages:
-    """Yields problems of `together` and `apart`; ``matched`` has the keys and values that rules match."""
+def _check_strictness(pairs: set[tuple[str, str]], shape: Shape, family: Family, path: Path) -> PathMessages:
+    """Yields problems of `together` and `apart`; ``pairs`` has the keys and values that rules match."""
     for key, value in (("together", shape.together), ("apart", shape.apart)):
         if value != "none" and not family.unit_of(shape):
             yield (*path, key), _explain_no_unit(shape, family, key)
-        elif value != "none" and (key, value) not in matched:
+        elif value != "none" and (key, value) not in pairs:
             yield (*path, key), f"has no effect, because no rule matches {key}: {value}; add such a rule"
 
 

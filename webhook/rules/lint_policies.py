@@ -75,11 +75,8 @@ def _idle_rules(table: Table, modes: ModeSet) -> list[tuple[int, str]]:
     """
     rule_modes, idle_rules = dict(modes.rules), list[tuple[int, str]]()
     for index, rule in enumerate(table.rules if modes.table is Mode.ENFORCE else ()):
-        if (
-            rule.needs
-            and rule_modes[rule.name] is Mode.ENFORCE
-            and all(rule_modes[name] is not Mode.ENFORCE for name in rule.needs)
-        ):
+        is_enforced = rule_modes[rule.name] is Mode.ENFORCE
+        if rule.needs and is_enforced and all(rule_modes[name] is not Mode.ENFORCE for name in rule.needs):
             states = {Mode.SHADOW: "in shadow", Mode.OFF: "off"}
             reasons = ", and ".join(f"{name}, which is {states[rule_modes[name]]}" for name in rule.needs)
             origins = [table.find_origin(name, "mode") for name in rule.needs]
@@ -98,11 +95,8 @@ def _hides(earlier: Policy, later: Policy) -> bool:
         is_covered = not globs or (
             bool(later_globs) and all(any(_covers(glob, other) for glob in globs) for other in later_globs)
         )
-    return (
-        is_covered
-        and (earlier.until or inf) >= (later.until or inf)
-        and all(earlier.labels[key] == later.labels.get(key) for key in earlier.labels)
-    )
+    has_labels = all(values == later.labels.get(key) for key, values in earlier.labels.items())
+    return is_covered and has_labels and (earlier.until or inf) >= (later.until or inf)
 
 
 def _covers(glob: str, other: str) -> bool:

@@ -264,7 +264,6 @@ def _explain_sources(node: Mapping[str, Json], path: Path) -> str | None:
 
 
 def _selects(node: Mapping[str, Json], key: str) -> bool:
+    labels = get_map(node, ("labelSelector", "matchLabels"))
     expressions = get_maps(node, ("labelSelector", "matchExpressions"))
-    return key in get_map(node, ("labelSelector", "matchLabels")) or any(
-        item.get("key") == key for item in expressions
-    )
+    return key in labels or any(item.get("key") == key for item in expressions)

@@ -84,9 +84,8 @@ def load_texts(texts: Sequence[NamedText], source: str) -> Table:
 @cache
 def default_draft(profile: str = DEFAULT) -> Draft:
     """Returns the draft of a packaged table; it is cached, so callers must not change it."""
-    return concatenate_files(
-        [document_of(text, f"packaged {name}") for name, text in packaged_texts(profile).items()]
-    )
+    texts = packaged_texts(profile).items()
+    return concatenate_files([document_of(text, f"packaged {name}") for name, text in texts])
 
 
 @cache
@@ -171,9 +170,8 @@ def build(draft: Draft) -> Table:
 
 def _revision(raw: Mapping[str, Any]) -> str:
     """Returns a hash of everything that a table can add to a job: its rows and the init script."""
-    return hashlib.sha256(
-        json.dumps([with_off_text(raw), initscript.text()], sort_keys=True).encode()
-    ).hexdigest()[:12]
+    content = json.dumps([with_off_text(raw), initscript.text()], sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()[:12]
 
 
 def document_of(text: str | bytes, source: str) -> Document:
@@ -212,10 +210,8 @@ def _with_values(table: Table) -> Table:
         return replace(rule, match=match, **parts)
 
     def fill_workload(workload: Workload) -> Workload:
-        fields = {
-            name: replace(row, default=substitute(row.default, texts))
-            for name, row in workload.fields.items()
-        }
+        rows = workload.fields.items()
+        fields = {name: replace(row, default=substitute(row.default, texts)) for name, row in rows}
         return replace(workload, fields=fields)
 
     workloads = tuple(map(fill_workload, table.workloads))

@@ -42,7 +42,7 @@ VIOLATIONS: Final[Mapping[str, str]] = {
 """A text for each of pydantic's types of error. Pydantic's own messages do not contain the value."""
 
 FORMS: Final[Mapping[str, str]] = {
-    r"\S": "words that say why",
+    r"\S": "a reason in words",
     "multiple of": "'A to B' or 'multiple of N'",
     "up to": "'up to N'",
     " to ": "'A to B'",

@@ -201,9 +201,8 @@ def published_schema() -> dict[str, Any]:
     """Returns the schema of tables as one document, for editors; it is cached, so do not change it."""
     table, pod = _adapter().json_schema(schema_generator=_DescribedSchema), pod_template()
     table["$defs"] |= pod["$defs"]
-    table["$defs"]["Rule"]["properties"]["add"] |= {
-        key: pod[key] for key in ("additionalProperties", "properties")
-    }
+    keys = ("additionalProperties", "properties")
+    table["$defs"]["Rule"]["properties"]["add"] |= {key: pod[key] for key in keys}
     requirements = _split_requirements(table, table)
     return {
         "$schema": pod["$schema"],

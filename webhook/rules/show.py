@@ -73,9 +73,8 @@ def _leaves(value: Json, path: str = "") -> Iterator[str]:
 
 def _policy_cells(row: Policy) -> tuple[str, ...]:
     labels = ", ".join(f"{key} {join_bar(values)}" for key, values in row.labels.items())
-    modes = ", ".join(
-        [*([row.mode] if row.mode else []), *(f"{name} {mode}" for name, mode in row.rules.items())]
-    )
+    rule_modes = [f"{name} {mode}" for name, mode in row.rules.items()]
+    modes = ", ".join([row.mode, *rule_modes] if row.mode else rule_modes)
     until = stamp(row.until) if row.until else "-"
     return join_bar(row.namespaces) or "every", labels or "any", modes, until, row.reason
 

@@ -14,7 +14,7 @@ from common.pointers import field_name
 from common.texts import did_you_mean
 from webhook.documents import Document, DocumentError, read_documents
 from webhook.engine import Request
-from webhook.engine.outcome import OutcomeKind, RuleState, Verdict
+from webhook.engine.outcome import OutcomeKind, Response, RuleState
 from webhook.objects.tree import Json, Path, get_map
 from webhook.preview.run import UID, namespace_of
 from webhook.preview.sentence import JobVerdict
@@ -41,13 +41,15 @@ _Object = Annotated[Any, AfterValidator(_check_object)]
 
 
 JOB_VERDICTS: Final = (JobVerdict.PLACED, JobVerdict.NOT_PLACED)
-VERDICTS: Final = {"allowed": Verdict.ALLOWED, "warned": Verdict.WARNED, "denied": Verdict.DENIED}
+RESPONSES: Final = {"allowed": Response.ALLOWED, "warned": Response.WARNED, "denied": Response.DENIED}
 """The words for an outcome that a case can expect, in addition to `JOB_VERDICTS` and `OutcomeKind`."""
 
 _Outcome = Annotated[
     str,
     GetPydanticSchema(
-        lambda _, __: core_schema.literal_schema([*map(str, JOB_VERDICTS), *VERDICTS, *map(str, OutcomeKind)])
+        lambda _, __: core_schema.literal_schema(
+            [*map(str, JOB_VERDICTS), *RESPONSES, *map(str, OutcomeKind)]
+        )
     ),
 ]
 

@@ -12,7 +12,7 @@ from webhook.objects.tree import Json, is_empty, same
 from webhook.preview.lines import abridged, diff_as_yaml
 from webhook.preview.sentence import DryRun, judge
 from webhook.rows.table import Table
-from webhook.ruletests.cases import JOB_VERDICTS, VERDICTS, Case
+from webhook.ruletests.cases import JOB_VERDICTS, RESPONSES, Case
 
 
 def comparable(value: Json) -> Json:
@@ -26,16 +26,15 @@ def _without_records(value: Json) -> Json:
         return [_without_records(item) for item in value]
     if not isinstance(value, dict):
         return value
-    items = {
-        key: (item, _without_records(item)) for key, item in value.items() if key not in record.RECORD_KEYS
-    }
+    others = {key: item for key, item in value.items() if key not in record.RECORD_KEYS}
+    items = {key: (item, _without_records(item)) for key, item in others.items()}
     return {key: new for key, (old, new) in items.items() if is_empty(old) or not is_empty(new)}
 
 
 def _outcome_words(table: Table, case: Case, outcome: Outcome) -> Iterator[str]:
     """Yields the words for the outcome; a word of `JOB_VERDICTS` only if the case expects such a word."""
     yield outcome.kind
-    yield from (word for word, verdict in VERDICTS.items() if verdict is outcome.verdict)
+    yield from (word for word, response in RESPONSES.items() if response is outcome.response)
     if case.expect.outcome in JOB_VERDICTS:
         (document,) = read_documents(dump_yaml(case.request.object), case.source)
         run = DryRun(table, document, case.request.namespace, document.value, outcome, case.stored)
@@ -49,7 +48,7 @@ def _check_outcome(table: Table, case: Case, outcome: Outcome) -> str:
     if expected in _outcome_words(table, case, outcome) if expected else is_known:
         return ""
     messages = "; ".join((*outcome.denials, *outcome.warnings)) or outcome.reason
-    return f"expected {expected or 'a kind of the table'}, got {outcome.kind}, {outcome.verdict}: {messages}"
+    return f"expected {expected or 'a kind of the table'}, got {outcome.kind}, {outcome.response}: {messages}"
 
 
 def _check_shadow(_: Table, case: Case, outcome: Outcome) -> str:
@@ -82,11 +81,8 @@ def _check_messages(_: Table, case: Case, outcome: Outcome) -> str:
 
 
 def _check_patch(_: Table, case: Case, outcome: Outcome) -> str:
-    actual = [
-        step
-        for step in comparable(list(outcome.operations))
-        if not record.is_record(step["path"]) and ("value" in step or step["op"] == "remove")
-    ]
+    steps = [step for step in comparable(list(outcome.operations)) if not record.is_record(step["path"])]
+    actual = [step for step in steps if "value" in step or step["op"] == "remove"]
     return "" if case.expect.patch is None else _difference(comparable(case.expect.patch), actual)
 
 

@@ -64,8 +64,8 @@ def test_a_launcher_waits_for_workers_logs_failures_and_continues_after_a_repair
     for block in ("pending", "late"):
         job.assert_documented(block, job.log(WAIT), chosen)
 
-    # The init container starts again, and then one node is busy. The test makes it busy before it repairs the
-    # other nodes, because otherwise a start could find all nodes repaired.
+    # When the init container starts again, one node is busy. The test makes this node busy before it repairs
+    # the other nodes: otherwise a start could find all nodes repaired.
     busy = faulty_plugins[nodes["demo-worker-2"]]
     busy.set_files(ultraserver_mode="busy", node_id_4="busy")
     for plugin in faulty_plugins.values():

@@ -61,7 +61,7 @@ def test_policies_have_the_same_effect_on_reviews_metrics_log_and_preview(
         until(lambda: is_changed(namespaces["exempt"]), "the end of the exemption", SECONDS + 5)
         metrics = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read().decode()
     for sample in (
-        'shadow_reviews_total{verdict="denied"} 1.0',
+        'shadow_reviews_total{response="denied"} 1.0',
         'shadow_rules_total{rule="large",state="refused"} 1.0',
         "policies_ended 1.0",
     ):

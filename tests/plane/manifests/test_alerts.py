@@ -101,7 +101,7 @@ CASES = {
             {f"{FAILED_OPEN}{{{OUR_WEBHOOK}}}": "3x20"},
         ),
     ),
-    "PlacementNobodyLeads": Case(
+    "PlacementWithoutLeader": Case(
         10,
         ({WHOLE_JOB_FIRED: "5x10", f"{PLACEMENT}_leader": "0x10"}, {WHOLE_JOB_FIRED: "5x10"}),
         ({WHOLE_JOB_FIRED: "5x10", f"{PLACEMENT}_leader": "1x10"}, {f"{PLACEMENT}_leader": "0x10"}),
@@ -109,7 +109,7 @@ CASES = {
     "PlacementStalled": Case(
         10, ({LAST_DECISION: "0x10"}, {LAST_DECISION: "0x2 _x8"}), ({LAST_DECISION: "0+60x10"}, {})
     ),
-    "PlacementGivesUp": counter(f"{PLACEMENT}_deletions_total"),
+    "PlacementEvicts": counter(f"{PLACEMENT}_deletions_total"),
     "PlacementJobWaits": gauge(f"{PLACEMENT}_oldest_wait_seconds", 90_000, quiet=80_000),
     "CertificatesNotRenewed": Case(70, ({LAST_SUCCESS: "0x70"}, {}), ({LAST_SUCCESS: "0+60x70"},)),
 }

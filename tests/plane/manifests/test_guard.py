@@ -11,6 +11,8 @@ import pytest
 from contract import keys
 from testbed.plane.controllers import CONTROLLERS
 from testbed.plane.kubectl import Object
+from tests.docs.policies import differences
+from tests.docs.tables import meanings
 from tests.plane.manifests.conftest import Rendered
 from tests.plane.manifests.objects import of_kind, units_in_pod_guard, webhooks
 from webhook.rules.load import load_default
@@ -49,6 +51,13 @@ def test_every_policy_is_bound_and_refuses(guard: Rendered) -> None:
     }
     assert bound == {item["metadata"]["name"]: ["Deny"] for item in of_kind(guard, POLICY)}
     assert len(bound) == 4
+
+
+def test_the_reference_has_every_policy_and_the_message_of_every_validation(
+    render: Callable[..., Rendered],
+) -> None:
+    objects = (*render(kinds=["all"]), *render(guard="warn"))
+    assert list(differences(objects, meanings()["policies"])) == []
 
 
 def test_the_guard_has_the_units_of_the_packaged_table(guard: Rendered) -> None:

@@ -348,7 +348,7 @@ def test_without_placement_no_alert_is_about_stalls_deletions_or_waiting_jobs(
         (rule,) = of_kind(render(monitoring={"enabled": True}, **values), "PrometheusRule")
         return {alert["alert"] for group in rule["spec"]["groups"] for alert in group["rules"]}
 
-    about_placement = {f"UltraserverPlacement{name}" for name in ("Stalled", "GivesUp", "JobWaits")}
+    about_placement = {f"UltraserverPlacement{name}" for name in ("Stalled", "Evicts", "JobWaits")}
     assert alerts(placement="drain") == alerts()
     assert alerts() - alerts(placement=False) == about_placement
 

@@ -44,7 +44,7 @@ def test_why_reports_that_the_placement_program_does_not_run(stage: Stage) -> No
 
 
 @pytest.mark.limit(60, "starts the program, and waits for the jobs of two teams")
-def test_queue_shows_the_order_and_the_starts_of_waiting_jobs_and_the_preview_whether_a_job_fits(
+def test_queue_shows_the_order_and_the_starts_of_waiting_jobs_and_preview_shows_whether_a_job_fits(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inside = stage.plane.kubectl.in_namespace(TEAMS[0])
@@ -98,7 +98,7 @@ def test_queue_shows_the_order_and_the_starts_of_waiting_jobs_and_the_preview_wh
 
 
 def fit(stage: Stage, port: int, workers: int) -> str:
-    """Returns what the preview service says about a job, by the program's answer."""
+    """Returns the sentence of the preview service about a job, by the program's answer."""
     ask = partial(ask_placement, f"http://127.0.0.1:{port}")
     client = Client(create_app(preview_blueprint(TableSource(stage.rules), ask=ask)))
     document = dump_yaml(mpijob(workers, name="asked"))
