@@ -20,8 +20,8 @@ JOB: Final = PREFIX + "job"
 A pod that takes no node has an annotation instead, because affinity terms select the pods with the label.
 """
 
-PLACE: Final = PREFIX + "place"
-"""The placement annotation on a worker: the placer, and the data for its choice (`contract.place`)."""
+PLACEMENT: Final = PREFIX + "place"
+"""The placement annotation on a worker: the placer, and the data for its choice (`contract.placement`)."""
 
 OPENED: Final = PREFIX + "opened"
 """Annotation on a Pod of an admitted job: when the Pod was pinned, and units for the job's other blocks."""

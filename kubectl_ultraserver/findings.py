@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
-from contract import place as contract
+from contract import placement as contract
 from contract.keys import ADDED, JOB, TRAINING
-from contract.place import ContractError, Place
+from contract.placement import ContractError, Placement
 from kube.api import Object
 from kubectl_ultraserver.fleet import Fleet
 from kubectl_ultraserver.messages import Code
@@ -132,15 +132,17 @@ class Case:
         raw_pods = sorted(self.pods, key=_has_ended)
         for raw in raw_pods:
             pod = _pod_of(raw)
-            if pod.place is None and (self.place or is_launcher(raw)):
+            if pod.placement is None and (self.placement or is_launcher(raw)):
                 member = self.fleet.examiner.with_claims(pod)
                 if not (member.problem or member.uses_devices):
                     continue
             known_numbers = numbers[pod.job]
-            if pod.place is None or pod.place.index is None:  # the pod has no fixed number
+            if pod.placement is None or pod.placement.index is None:  # the pod has no fixed number
                 pod = replace(pod, number=len(known_numbers))
             # A Job keeps its failed pod after it has created a new pod.
-            is_surplus = pod.place and (pod.number in known_numbers or pod.number >= pod.place.workers)
+            is_surplus = pod.placement and (
+                pod.number in known_numbers or pod.number >= pod.placement.workers
+            )
             if not (_has_ended(raw) and is_surplus):
                 known_numbers.add(pod.number)
                 workers.append(pod)
@@ -166,10 +168,10 @@ class Case:
         return sorted(launchers, key=lambda pod: text_at(pod, "metadata", "creationTimestamp"))
 
     @cached_property
-    def place(self) -> Place | None:
+    def placement(self) -> Placement | None:
         """The placement annotation of the job's pods or templates; None if none can be read."""
         places = (_placement_of(raw) for raw in (*self.pods, *templates(self.job)))
-        return next((place for place in places if place), None)
+        return next((placement for placement in places if placement), None)
 
     @property
     def worker_count(self) -> int:
@@ -177,8 +179,8 @@ class Case:
 
         Without a placement annotation: the number in an MPIJob's spec, or of existing workers if more exist.
         """
-        if self.place:
-            return self.place.workers * max(len(self.workers_by_job), 1)
+        if self.placement:
+            return self.placement.workers * max(len(self.workers_by_job), 1)
         return max(number_at(self.job, "spec", "mpiReplicaSpecs", "Worker", "replicas"), len(self.workers))
 
     def node(self, worker: Pod) -> Node | None:
@@ -222,7 +224,7 @@ def is_launcher(raw: Object) -> bool:
     return labels(raw).get(TRAINING + "job-role") in LAUNCHER_ROLES
 
 
-def _placement_of(raw: Object) -> Place | None:
+def _placement_of(raw: Object) -> Placement | None:
     try:
         return contract.read(metadata(raw))
     except ContractError:  # `problem` reports the error of a pod

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import jsonpatch
 
-from contract.place import ContractError, Place, Placer, read
+from contract.placement import ContractError, Placement, Placer, read
 from kube.api import Object
 from kubectl_ultraserver import messages
 from kubectl_ultraserver.findings import Case
@@ -54,12 +54,12 @@ def fit(
         claim_templates: The ResourceClaimTemplates of the job's namespace, by name.
     """
     try:
-        place, pods = _workers(case, items, priorities, claim_templates)
+        placement, pods = _workers(case, items, priorities, claim_templates)
     except ContractError as error:
         return Fit(fits=False, units=(), text=str(error))
-    if place is None:
+    if placement is None:
         return None
-    is_gated, worker_keys, fleet = place.placer is Placer.WHOLE_JOB, {pod.key for pod in pods}, case.fleet
+    is_gated, worker_keys, fleet = placement.placer is Placer.WHOLE_JOB, {pod.key for pod in pods}, case.fleet
     other_pods = (pod for pod in fleet.pods if is_gated or not pod.gated)
     notes = (messages.note(fleet.unseen),) if fleet.unseen else ()
     decision = scene_of(fleet, [*other_pods, *earlier_pods, *pods], reserves=is_gated).decision()
@@ -71,26 +71,26 @@ def fit(
     admissions = (admission for admission in decision.admissions if admission.job.key in worker_keys)
     units = tuple(dict.fromkeys(unit for admission in admissions for unit in admission.units))
     stopped_reason = why_stopped(case.lease, case.fleet.now) if is_gated else ""
-    text = messages.fits(place.placer, units, stopped_reason)
+    text = messages.fits(placement.placer, units, stopped_reason)
     return Fit(fits=not stopped_reason, units=units, text=text, details=notes, pods=pods)
 
 
 def _workers(
     case: Case, items: Iterable[Object], priorities: Mapping[str, int], claim_templates: Mapping[str, Object]
-) -> tuple[Place | None, tuple[Pod, ...]]:
+) -> tuple[Placement | None, tuple[Pod, ...]]:
     """Returns a job's placement annotation, and the workers that an operator would create for the job."""
     workers: list[Object] = []
     for item in items:
         pod = jsonpatch.apply_patch(item["pod"], item["preview"]["patch"])
         workers += [pod] * (item["last"] + 1 - item["first"]) if read(metadata(pod)) else []
-    place = read(metadata(workers[0])) if workers else None
-    if place is None:
+    placement = read(metadata(workers[0])) if workers else None
+    if placement is None:
         return None, ()
     # Each replica of a LeaderWorkerSet is placed as a separate job. Other kinds have no `Place.group`.
-    replicas = at(case.job, "spec", "replicas") if place.group else None
+    replicas = at(case.job, "spec", "replicas") if placement.group else None
     job, groups = (case.namespace, case.reference.name), 1 if replicas is None else replicas
-    pods = future_pods(*job, workers, place, groups, priorities, case.fleet.now)
-    return place, _with_claims(case.fleet, pods, claim_templates)
+    pods = future_pods(*job, workers, placement, groups, priorities, case.fleet.now)
+    return placement, _with_claims(case.fleet, pods, claim_templates)
 
 
 def _with_claims(fleet: Fleet, pods: Sequence[Pod], claim_templates: Mapping[str, Object]) -> tuple[Pod, ...]:
@@ -117,5 +117,5 @@ def _with_requests(member: Member, claim_templates: Mapping[str, Object]) -> Pod
     pod = member.pod
     missing_template = next((name for name, _ in pod.claims if name and name not in claim_templates), "")
     problem = messages.no_template(missing_template, pod.namespace) if missing_template else member.problem
-    fault = pod.fault or (("place", problem) if problem else None)
+    fault = pod.fault or (("placement", problem) if problem else None)
     return replace(pod, demand=member.demand, claims=pod.claims if fault else (), fault=fault)

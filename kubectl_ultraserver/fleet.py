@@ -101,7 +101,7 @@ class Fleet:
         holders: dict[str, dict[str, list[Member]]] = {}
         for pod in self.pods:
             member = self.examiner.member_of(pod)
-            if pod.node and (member.place is not None or member.uses_devices):
+            if pod.node and (member.placement is not None or member.uses_devices):
                 job = self.job_names.get(pod.uid)
                 holder = f"{pod.namespace}/{job}" if job else f"pod {pod.namespace}/{pod.name}"
                 holders.setdefault(pod.node, {}).setdefault(holder, []).append(member)

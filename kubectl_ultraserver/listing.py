@@ -242,7 +242,7 @@ def _relevant_pod(raw: Object, node_names: set[str]) -> tuple[Pod, str] | None:
     """Returns a pod of `Fleet.pods` with the name of its job; None for any other pod."""
     node = at(raw, "spec", "nodeName")
     pod = read_pod(raw) if not node or node in node_names else None
-    return (pod, job_of(raw)) if pod and (node or pod.gated or pod.place or pod.fault) else None
+    return (pod, job_of(raw)) if pod and (node or pod.gated or pod.placement or pod.fault) else None
 
 
 def _receives(registration: Object, names: set[str]) -> bool:

@@ -11,8 +11,8 @@ from typing import Final, Literal
 
 from common.texts import join_names
 from common.times import clock_text, length_text
-from contract.keys import INJECT, ON_NODE_FAILURE, PLACE
-from contract.place import Placer
+from contract.keys import INJECT, ON_NODE_FAILURE, PLACEMENT
+from contract.placement import Placer
 from kubectl_ultraserver.objects import NAME
 from placement.observe.model import COMPONENT
 
@@ -25,7 +25,7 @@ more_details: Final = "and {} more: --output json has all".format
 
 # ---- Codes of findings -------------------------------------------------------------------------------------
 
-ProblemCode = Literal["place", "waiting", "straddles", "shares", "node", "claim"]
+ProblemCode = Literal["placement", "waiting", "straddles", "shares", "node", "claim"]
 _Job = Literal["ended", "suspended", "new-job", "no-status", "workers-missing"]
 _Webhook = Literal["kind-not-sent", "registered-later", "not-called"]
 _Table = Literal["namespace-opted-out", "nothing-to-add", "table-changed", "table-refuses"]
@@ -44,7 +44,7 @@ Code = WhyCode | PreviewCode | ProblemCode
 # ---- The verdict of `verify` -------------------------------------------------------------------------------
 
 PROBLEMS: Final[Mapping[ProblemCode, str]] = {
-    "place": "has no readable placement annotation",
+    "placement": "has no readable placement annotation",
     "waiting": "waiting for nodes",
     "straddles": "straddles UltraServers",
     "shares": "shares an UltraServer with another job",
@@ -54,7 +54,7 @@ PROBLEMS: Final[Mapping[ProblemCode, str]] = {
 """For each kind of `Problem`, the words for it in the verdict of ``verify``."""
 UNKNOWN: Final = "cannot tell whether it is placed whole"
 NO_WORKERS: Final = "it has no workers"
-UNMARKED: Final = f"no annotation {PLACE}: the webhook did not change it"
+UNMARKED: Final = f"no annotation {PLACEMENT}: the webhook did not change it"
 not_whole: Final = "not placed whole: {}".format
 whole: Final = "placed whole: {} workers on {}, as node config {} needs".format
 crowded_node: Final = "node {} has {} of the job's workers, and must have at most one".format

@@ -138,7 +138,7 @@ def queue(
 
 
 def _entry(decision: Decision, job: Job, reason: str, text: str, start: Start | None = None) -> Entry:
-    workers = next((member.place.workers for member in job.workers if member.place), 0)
+    workers = next((member.placement.workers for member in job.workers if member.placement), 0)
     order = job.priority, decision.shares.by_namespace.get(job.key[0], 0.0), job.created
     limit = job.limit.total_seconds() if job.limit else None
     entry = Entry(None, job.key[0], display_name(job.key), workers, *order, limit, reason, text)

@@ -12,7 +12,7 @@ from typing import Final
 from common.texts import join_names
 from common.times import time_of
 from contract.keys import GATE
-from contract.place import Placer
+from contract.placement import Placer
 from kube.api import Object
 from kubectl_ultraserver import messages
 from kubectl_ultraserver.findings import Case, Finding
@@ -133,12 +133,12 @@ def _explain_units(case: Case, workers: Sequence[Pod]) -> Iterator[Finding]:
         replace(
             pod,
             job=pod.job or case.reference.name,
-            place=replace(pod.place, placer=Placer.WHOLE_JOB),
+            placement=replace(pod.placement, placer=Placer.WHOLE_JOB),
             gates=() if pod.node else (GATE,),
             admitted_at=pod.admitted_at if pod.pin else None,
         )
         for pod in workers
-        if pod.place and not pod.deleting
+        if pod.placement and not pod.deleting
     ]
     own_keys, own_uids = {pod.key for pod in own_pods}, {pod.uid for pod in own_pods}
     other_pods = (pod for pod in case.fleet.pods if pod.uid not in own_uids and not pod.gated)
@@ -165,12 +165,14 @@ def reason_and_details(case: Case, decision: Decision, waiting: Waiting) -> tupl
     job, fleet = waiting.job, case.fleet
     if not waiting.shortage and waiting.reason is not Reason.NODES:  # the job does not wait for units
         return waiting.why, ()
-    ranking = Ranking(decision.cluster, job.place, job.demands)
+    ranking = Ranking(decision.cluster, job.placement, job.demands)
     lines = [f"{unit}: {cause.detail}" for unit, cause in causes(decision.cluster, ranking, job)]
-    if job.place.size > 1:
+    if job.placement.size > 1:
         lines += [
-            messages.node_outside(node.name, job.place.unit, node.labels.get(job.place.unit) or "missing")
+            messages.node_outside(
+                node.name, job.placement.unit, node.labels.get(job.placement.unit) or "missing"
+            )
             for node in fleet.topology.nodes.values()
-            if fleet.is_ultraserver_node(node) and node.unit(job.place.unit) is None
+            if fleet.is_ultraserver_node(node) and node.unit(job.placement.unit) is None
         ]
     return waiting.text(reserved=True), tuple(lines)

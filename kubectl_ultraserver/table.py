@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Final
 
 from common.tablefiles import merge_texts, packaged_texts, table_file_names
-from contract.place import PLACERS, Placer
+from contract.placement import PLACERS, Placer
 from kube.api import Object
 from kubectl_ultraserver.objects import map_at, text_at
 from placement.observe.model import OFF_MODES, UNITS, UnitSettings, units_of

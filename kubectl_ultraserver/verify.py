@@ -8,7 +8,7 @@ from typing import Final
 
 from common.texts import join_names
 from contract.keys import HOSTNAME
-from contract.place import Place
+from contract.placement import Placement
 from kubectl_ultraserver import messages
 from kubectl_ultraserver.findings import Case
 from kubectl_ultraserver.fleet import MODE, node_number
@@ -82,23 +82,25 @@ class Verification:
     @property
     def is_certain(self) -> bool:
         """Whether the verdict is certain: no placement annotation is missing or unreadable."""
-        return all(problem.kind != "place" for problem in self.problems)
+        return all(problem.kind != "placement" for problem in self.problems)
 
 
 def verify(case: Case) -> Verification:
     """Returns whether a job is placed whole, with its workers and problems."""
     problems = (*unmarked_workers(case), *waiting_workers(case), *misplaced_workers(case))
-    place = case.place
-    if place is None:
+    placement = case.placement
+    if placement is None:
         text = messages.UNKNOWN
     elif problems:
         kinds = dict.fromkeys(messages.PROBLEMS[problem.kind] for problem in problems)
         text = messages.not_whole(", ".join(kinds))
     else:
-        count = len({_unit_of(case, worker, place) for worker in case.workers})
-        is_divisible = case.fleet.table.units.kind_of_label(place.unit).is_divisible
-        units_text = units(count, place.size, parts=is_divisible).replace("free ", "").replace("whole ", "")
-        text = messages.whole(len(case.workers), units_text, place.size)
+        count = len({_unit_of(case, worker, placement) for worker in case.workers})
+        is_divisible = case.fleet.table.units.kind_of_label(placement.unit).is_divisible
+        units_text = (
+            units(count, placement.size, parts=is_divisible).replace("free ", "").replace("whole ", "")
+        )
+        text = messages.whole(len(case.workers), units_text, placement.size)
     return Verification(case.title, text, problems, tuple(rows(case)), case.fleet.unseen)
 
 
@@ -107,15 +109,15 @@ def rows(case: Case) -> Iterator[Row]:
 
     def sort_key(worker: Pod) -> tuple[bool, str, int, int]:
         node = case.node(worker)
-        if worker.place is None or worker.place.size == 1 or node is None:
+        if worker.placement is None or worker.placement.size == 1 or node is None:
             # On single nodes, ranks have the order of the hostfile: by number.
             return not worker.node, "", 0, worker.number
-        number, server = node_number(node, worker.place.unit), node.labels.get(worker.place.unit, "")
+        number, server = node_number(node, worker.placement.unit), node.labels.get(worker.placement.unit, "")
         return False, server, int(number) if number.isdecimal() else -1, worker.number
 
     for workers in case.workers_by_job.values():
         for rank, worker in enumerate(sorted(workers, key=sort_key)):
-            shown_rank = rank if worker.node and worker.place else None
+            shown_rank = rank if worker.node and worker.placement else None
             node = case.node(worker)
             labels = {key: node.labels.get(key, "") if node else "" for key in case.fleet.shown_labels}
             yield Row(shown_rank, worker.name, worker.node, labels, tuple(case.fleet.claimed_configs(worker)))
@@ -123,14 +125,14 @@ def rows(case: Case) -> Iterator[Row]:
 
 def unmarked_workers(case: Case) -> Iterator[Problem]:
     """Yields the problems of workers that the webhook did not change, or that cannot be placed."""
-    names = [worker.name for worker in case.workers if worker.place is None and not case.problem(worker)]
-    if case.place is None or names:
-        subject = f"{join_names(names)}: " if case.place else ""
-        yield Problem("place", subject + messages.UNMARKED, names[0] if names else case.reference.name)
+    names = [worker.name for worker in case.workers if worker.placement is None and not case.problem(worker)]
+    if case.placement is None or names:
+        subject = f"{join_names(names)}: " if case.placement else ""
+        yield Problem("placement", subject + messages.UNMARKED, names[0] if names else case.reference.name)
     for worker in case.workers:
         if problem := case.problem(worker):
             text = f"{worker.name}: {problem}"
-            yield Problem("claim" if worker.place else "place", text, worker.name)
+            yield Problem("claim" if worker.placement else "placement", text, worker.name)
 
 
 def waiting_workers(case: Case) -> Iterator[Problem]:
@@ -148,59 +150,61 @@ def waiting_workers(case: Case) -> Iterator[Problem]:
 def misplaced_workers(case: Case) -> Iterator[Problem]:
     """Yields problems with nodes, device claims and blocks, for workers that have a node."""
     for workers in case.workers_by_job.values():
-        place = next((worker.place for worker in workers if worker.place), None)
+        placement = next((worker.placement for worker in workers if worker.placement), None)
         for worker in workers:
             if worker.node:
-                yield from _check_node(case, worker, place)
+                yield from _check_node(case, worker, placement)
                 for name, mode in case.fleet.claimed_configs(worker).items():
-                    if place and mode not in (0, place.size):
-                        text = messages.other_claim(worker.name, name, mode, place.size)
+                    if placement and mode not in (0, placement.size):
+                        text = messages.other_claim(worker.name, name, mode, placement.size)
                         yield Problem("claim", text, worker.name)
-        if place:
-            yield from _check_blocks(case, workers, place)
+        if placement:
+            yield from _check_blocks(case, workers, placement)
 
 
-def _check_blocks(case: Case, workers: Sequence[Pod], place: Place) -> Iterator[Problem]:
+def _check_blocks(case: Case, workers: Sequence[Pod], placement: Placement) -> Iterator[Problem]:
     workers_by_unit: defaultdict[str, list[Pod]] = defaultdict(list)
     for worker in workers:
-        if unit_id := _unit_of(case, worker, place):
+        if unit_id := _unit_of(case, worker, placement):
             workers_by_unit[unit_id].append(worker)
     for node, count in Counter(worker.node for worker in workers if worker.node).items():
-        if count > 1 and place.size > 1:
+        if count > 1 and placement.size > 1:
             yield Problem("straddles", messages.crowded_node(node, count), node)
     # A job that still waits may have incomplete blocks, but not more blocks than it needs.
-    is_complete = sum(map(len, workers_by_unit.values())) == place.workers
-    must_be_whole = place.size > 1 and (is_complete or len(workers_by_unit) > -(-place.workers // place.size))
+    is_complete = sum(map(len, workers_by_unit.values())) == placement.workers
+    must_be_whole = placement.size > 1 and (
+        is_complete or len(workers_by_unit) > -(-placement.workers // placement.size)
+    )
     for unit_id, unit_workers in sorted(workers_by_unit.items()):
-        if must_be_whole and len(unit_workers) != place.size:
+        if must_be_whole and len(unit_workers) != placement.size:
             names = [worker.name for worker in unit_workers]
-            text = messages.partial_block(unit_id, len(names), place.size, join_names(names))
+            text = messages.partial_block(unit_id, len(names), placement.size, join_names(names))
             yield Problem("straddles", text, unit_id)
-        unit = case.fleet.topology.unit(place.unit, unit_id)
-        if unit and not case.fleet.table.units.kind_of_label(place.unit).shared:
-            yield from _check_sharing(case, workers, unit, place.size)
+        unit = case.fleet.topology.unit(placement.unit, unit_id)
+        if unit and not case.fleet.table.units.kind_of_label(placement.unit).shared:
+            yield from _check_sharing(case, workers, unit, placement.size)
 
 
-def _unit_of(case: Case, worker: Pod, place: Place) -> str | None:
+def _unit_of(case: Case, worker: Pod, placement: Placement) -> str | None:
     node = case.node(worker)
-    return node.unit(place.unit) if node else None
+    return node.unit(placement.unit) if node else None
 
 
-def _check_node(case: Case, worker: Pod, place: Place | None) -> Iterator[Problem]:
+def _check_node(case: Case, worker: Pod, placement: Placement | None) -> Iterator[Problem]:
     node, on_node = case.node(worker), partial(messages.on_node, worker.name, worker.node)
     if node is None:
         yield Problem("node", on_node(messages.NODE_GONE), worker.node)
         return
     if not node.ready:  # the pods of a cordoned node still run
         yield Problem("node", on_node(messages.NODE_NOT_READY), node.name)
-    if place is None:
+    if placement is None:
         return
-    if place.unit != HOSTNAME and node.unit(place.unit) is None:
-        server, number = node.labels.get(place.unit), node_number(node, place.unit)
-        yield Problem("node", on_node(messages.no_unit(place.unit, server, number)), node.name)
+    if placement.unit != HOSTNAME and node.unit(placement.unit) is None:
+        server, number = node.labels.get(placement.unit), node_number(node, placement.unit)
+        yield Problem("node", on_node(messages.no_unit(placement.unit, server, number)), node.name)
     mode = node.labels.get(MODE)
-    if mode and place.size in MODE_TOKENS and not MODE_TOKENS[place.size] & set(mode.split("_")):
-        yield Problem("node", on_node(messages.other_mode(mode, place.size)), node.name)
+    if mode and placement.size in MODE_TOKENS and not MODE_TOKENS[placement.size] & set(mode.split("_")):
+        yield Problem("node", on_node(messages.other_mode(mode, placement.size)), node.name)
 
 
 def _check_sharing(case: Case, workers: Sequence[Pod], unit: Unit, size: int) -> Iterator[Problem]:
@@ -210,7 +214,7 @@ def _check_sharing(case: Case, workers: Sequence[Pod], unit: Unit, size: int) ->
     for node in unit.nodes:
         for holder, pods in case.fleet.holders_by_node.get(node.name, {}).items():
             must_not_share = size > 1 or any(
-                member.pod.loose or (member.place and member.place.size > 1) for member in pods
+                member.pod.loose or (member.placement and member.placement.size > 1) for member in pods
             )
             if must_not_share and not any(member.pod.uid in uids or member.key in keys for member in pods):
                 other_holders.setdefault(holder, (pods[0].pod.name if pods else "devices", node.name))

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Final
 
 from common.texts import join_names
-from contract.keys import GATE, INJECT, PLACE
+from contract.keys import GATE, INJECT, PLACEMENT
 from placement import limits
 
 
@@ -60,7 +60,7 @@ def about(name: str, text: object) -> str:
 
 FAULTS: Final[Mapping[object, str]] = {
     # The fields of the Pod cannot be read, or cost too much to compare.
-    "place": "{}",
+    "placement": "{}",
     "gates": f"it has {{}} scheduling gates: at most {limits.MOST_GATES} are supported",
     "conditions": (
         "its node selector, node affinity and tolerations have {} parts of {} characters: "
@@ -84,12 +84,12 @@ FAULTS: Final[Mapping[object, str]] = {
         f"up to {limits.MOST_COMPARED}"
     ),
     # The placement annotation of the Pod is not trusted.
-    "units": f"annotation {PLACE} names units of {{}} nodes with the label {{!r}}: the rule table has none",
-    "devices": f"it requests no {{}}: remove annotation {PLACE}",
+    "units": f"annotation {PLACEMENT} names units of {{}} nodes with label {{!r}}: the rule table has none",
+    "devices": f"it requests no {{}}: remove annotation {PLACEMENT}",
     "unlabelled": "it is on node {}, which has no label {} and so is in no unit",
 }
 """The text of each code. A `Fault` has a code and the values for its text."""
-NO_INDEX: Final = f"annotation {PLACE} has no index: placement needs the number of each pod"
+NO_INDEX: Final = f"annotation {PLACEMENT} has no index: placement needs the number of each pod"
 ALL_CLAIMS: Final = "its claims"
 template: Final = "ResourceClaimTemplate {}".format
 device_class: Final = "DeviceClass {}".format
@@ -107,7 +107,7 @@ other_gate: Final = "{} waits for another gate as well: {}".format
 no_devices: Final = f"{{}} claims no Neuron devices: create the job with {INJECT}: false".format
 NO_WORKERS: Final = "none of its workers exists yet"
 missing: Final = "{} of {} workers exist".format
-high_number: Final = f"{{}} has number {{}}, but annotation {PLACE} has {{}} workers".format
+high_number: Final = f"{{}} has number {{}}, but annotation {PLACEMENT} has {{}} workers".format
 same_number: Final = "{} and {} have the same number {}".format
 partial_unit: Final = "{} workers do not fill units of {} nodes".format
 many_terms: Final = "its workers have {} anti-affinity terms: at most {} are supported".format

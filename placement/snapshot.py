@@ -17,7 +17,7 @@ from placement.observe.model import HIDDEN, MARKS, Device, EndedWorker, Guarante
 
 # Fields whose values contain no names. The keys of maps, such as label keys, are never replaced.
 NAMELESS_FIELDS: Final = frozenset(
-    {"release", "kinds", "place", "key", "operator", "effect", "created"}
+    {"release", "kinds", "placement", "key", "operator", "effect", "created"}
     | {"attributes", "conditions", "resource", "resources", "on_failure"}
 )
 # Values that have the same meaning in every cluster, and so are not hidden.

@@ -11,7 +11,7 @@ from typing import Final
 import yaml
 
 from contract.keys import INJECT, OPT_OUT_VALUES
-from contract.place import Placer
+from contract.placement import Placer
 from kube.api import ApiError, ForbiddenError, Object
 from kubectl_ultraserver.check import cluster, installed
 from kubectl_ultraserver.check.line import FAIL, WARN, DeployedProgram, Line, deployed_program

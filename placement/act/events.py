@@ -108,5 +108,5 @@ class Reporter:
 def _pods_with_events(job: Job) -> list[Pod]:
     """Returns the first worker and the first other pod of a job; if the job has gated pods, only of these."""
     members = job.gated_pods or job.pods
-    workers = sorted((member.pod for member in members if member.place), key=lambda pod: pod.number)
-    return [*workers[:1], *[member.pod for member in members if not member.place][:1]]
+    workers = sorted((member.pod for member in members if member.placement), key=lambda pod: pod.number)
+    return [*workers[:1], *[member.pod for member in members if not member.placement][:1]]

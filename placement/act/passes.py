@@ -158,7 +158,7 @@ class PassRunner:
 
         def pin(pod: Pod, plan: Mapping[int, str]) -> list[Object]:
             unit = admission.blocks[blocks[pod.uid]]
-            return write.pin_operations(pod, job.place.unit, unit, write.opened_value(now, plan))
+            return write.pin_operations(pod, job.placement.unit, unit, write.opened_value(now, plan))
 
         def remove_gate(pod: Pod) -> Pod | None:
             is_unpinned = pod.uid in blocks and pod.admitted_at is None

@@ -70,7 +70,7 @@ class Allocator:
             units = {member.unit for member in pods if member.unit}
             if len(units) > 1 and any(member.pin and not member.pod.node for member in pods):
                 raise UnplacedError(messages.several_pins(block, sorted(units)[:4]))
-            for unit in units if job.place.size > 1 else ():
+            for unit in units if job.placement.size > 1 else ():
                 if owners.setdefault(unit, block) != block:
                     raise UnplacedError(messages.same_pin(owners[unit], block, unit))
 
@@ -98,7 +98,7 @@ class Allocator:
     ) -> str | None:
         """Returns why a unit has too few nodes for the unbound workers of a block; None if it has enough."""
         unbound = [member for member in (*present_workers, *unpinned_workers) if not member.pod.node]
-        unit = self._cluster.topology.unit(job.place.unit, unit_id)
+        unit = self._cluster.topology.unit(job.placement.unit, unit_id)
         occupied_nodes = {member.pod.node for member in present_workers}
         nodes = [node for node in unit.nodes if node.name not in occupied_nodes] if unit else []
         reasons = [reason for node in nodes if (reason := self._why_unfit(job, node, unbound))]
@@ -112,8 +112,8 @@ class Allocator:
         demands = tuple(dict.fromkeys(member.demand for member in pods))
         cause = why_unsuited(node, demands)
         # Jobs may share a single node, whose usage already includes the pods that are pinned to it.
-        kind = self._cluster.units.kind_of_label(job.place.unit)
-        if cause is None and (job.place.size > 1 or kind.is_divisible):
+        kind = self._cluster.units.kind_of_label(job.placement.unit)
+        if cause is None and (job.placement.size > 1 or kind.is_divisible):
             other_jobs = [holder for holder in self._cluster.holders.get(node.name, ()) if holder != job.key]
             if other_jobs:
                 return messages.node_held_by(node.name, display_name(other_jobs[0]))
@@ -141,8 +141,8 @@ class Allocator:
         by_block: dict[int, str] = {}
         for unit, pods in zip(units, blocks, strict=True):
             by_block[pods[0].pod.block] = unit.id
-            cluster.hold_unit(unit, job.key, job.place, pods[0].demand, pods[0].pod.block)
-            whole_unit = cluster.topology.whole_unit(job.place.unit, unit)
+            cluster.hold_unit(unit, job.key, job.placement, pods[0].demand, pods[0].pod.block)
+            whole_unit = cluster.topology.whole_unit(job.placement.unit, unit)
             for known_ranking in self._rankings.values():
                 known_ranking.update(whole_unit.nodes)
         return by_block
@@ -163,10 +163,10 @@ class Allocator:
         Raises:
             UnplacedError: The job has too many demands, or its namespace has too many conditions to compare.
         """
-        place, demands = job.place, job.demands
+        placement, demands = job.placement, job.demands
         if len(demands) > MOST_DEMANDS:
             raise UnplacedError(messages.many_demands(len(demands), MOST_DEMANDS), reason=Reason.PODS)
-        ranking = self._rankings.get((place.unit, place.size, demands))
+        ranking = self._rankings.get((placement.unit, placement.size, demands))
         if ranking is None:
             namespace = job.key[0]
             conditions = RANKING_COST + sum(demand.cost for demand in demands)
@@ -175,6 +175,6 @@ class Allocator:
                 why = messages.many_conditions(namespace, compared, conditions, MOST_COMPARED)
                 raise UnplacedError(why, reason=Reason.PODS)
             self._compared_conditions[namespace] += conditions
-            ranking = Ranking(self._cluster, place, demands)
-            self._rankings[(place.unit, place.size, demands)] = ranking
+            ranking = Ranking(self._cluster, placement, demands)
+            self._rankings[(placement.unit, placement.size, demands)] = ranking
         return ranking

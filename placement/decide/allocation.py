@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Final, NamedTuple
 
-from contract.place import Placer
+from contract.placement import Placer
 from placement import messages
 from placement.observe.inventory import Inventory, Slice, key_of
 from placement.observe.model import Device, DeviceRequest, JobKey, Node, Pod, are_neuron
@@ -144,8 +144,13 @@ def _requests_of(inventory: Inventory, pod: Pod, template: str, name: str) -> It
         raise ClaimError("uncreated", template_name)
     if claim.fault:
         raise ClaimError("nested", template_name, claim.fault)
-    if claim.mode and pod.place and pod.place.placer is Placer.WHOLE_JOB and claim.mode != pod.place.size:
-        raise ClaimError("mode", template_name, claim.mode, pod.place.size)
+    if (
+        claim.mode
+        and pod.placement
+        and pod.placement.placer is Placer.WHOLE_JOB
+        and claim.mode != pod.placement.size
+    ):
+        raise ClaimError("mode", template_name, claim.mode, pod.placement.size)
     for request in claim.requests:
         device_class = inventory.classes.get(("", request.device_class))
         if device_class is None:

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from common.pointers import get
-from contract.place import Placer, read
+from contract.placement import Placer, read
 from placement import messages
 from placement.decide.decide import Scene
 from placement.decide.forecast import forecast
@@ -56,15 +56,15 @@ def pods_of(question: Mapping[str, Any], now: datetime) -> list[Pod]:
         if (len(workers) + count) * max(group_count, 1) > MOST_PODS:  # any client can send a question
             raise ValueError(messages.many_workers(MOST_PODS))
         workers += [entry["pod"]] * count
-    place = read(workers[0]["metadata"]) if workers else None
-    if place is None or place.placer is not Placer.WHOLE_JOB:
+    placement = read(workers[0]["metadata"]) if workers else None
+    if placement is None or placement.placer is not Placer.WHOLE_JOB:
         raise ValueError(messages.NOT_WHOLE_JOB)
     if any(get(pod, ("spec", "resourceClaims")) for pod in workers):
         raise ValueError(messages.CLAIMS_DEVICES)
     names = str(question["namespace"]), str(question["name"])
     if max(map(len, names)) > LONGEST_NAME:
         raise ValueError(messages.long_name(LONGEST_NAME))
-    pods = future_pods(*names, workers, place, group_count if place.group else 1, {}, now)
+    pods = future_pods(*names, workers, placement, group_count if placement.group else 1, {}, now)
     if not pods:
         raise ValueError(messages.EMPTY)
     # The node and the pin are removed: with them, `Answer.why` could name jobs on this node or unit.

@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import islice
 
 from common.times import EARLIEST
-from contract.place import Place
+from contract.placement import Placement
 from placement.decide.cluster import Cluster
 from placement.decide.fit import Cause
 from placement.decide.guarantee import try_take
@@ -33,24 +33,28 @@ Among units of equal rank, the units of the same larger unit come together.
 class Ranking:
     """The units that suit pods with certain demands, and the free ones among them, sorted by rank."""
 
-    def __init__(self, cluster: Cluster, place: Place, demands: tuple[Demand, ...]) -> None:
-        self._cluster, self.place, self.demands = cluster, place, demands
-        self._kind = kind = cluster.units.kind_of_place(place)
+    def __init__(self, cluster: Cluster, placement: Placement, demands: tuple[Demand, ...]) -> None:
+        self._cluster, self.placement, self.demands = cluster, placement, demands
+        self._kind = kind = cluster.units.kind_of_placement(placement)
         self.has_parts = kind.is_divisible  # whether a job may have fewer nodes than the unit has
         # By id: the units that suit the pods, free or not; and why each other unit does not suit them.
-        self.units, self.causes = cluster.topology.units_for(place.unit, place.size, kind.nodes, demands)
+        self.units, self.causes = cluster.topology.units_for(
+            placement.unit, placement.size, kind.nodes, demands
+        )
         # The rank depends on the free nodes of larger units, and of the unit itself if jobs share the unit.
-        own_label = [place.unit] if kind.shared else []
+        own_label = [placement.unit] if kind.shared else []
         kinds = cluster.units.kinds
         labels = cluster.units.labels
         larger_labels = [*own_label, *(key for key in labels if kinds[key].nodes > kind.nodes)]
         self._larger_labels = [(labels.index(key), key, kinds[key].max_nodes) for key in larger_labels]
         self._unit_ids = cluster.topology.unit_ids(labels)
-        self._is_single_node = place.size == 1 and not kind.is_divisible
+        self._is_single_node = placement.size == 1 and not kind.is_divisible
         # The value of `possible_units`, and an iterator that finds more of them.
         self._possible_units: list[Unit] = []
         is_possible = cluster.can_become_free
-        self._more_units = (unit for unit in self.units.values() if is_possible(unit, place, kind, demands))
+        self._more_units = (
+            unit for unit in self.units.values() if is_possible(unit, placement, kind, demands)
+        )
         # The units that suit the pods, by id, each with the cause if too few of its nodes are free, or None.
         self.unit_states = {unit.id: (unit, self.why_not_free(unit)) for unit in self.units.values()}
         # The entries of the free units: by unit id, and the best first. `update` changes both.
@@ -110,7 +114,7 @@ class Ranking:
 
     def why_not_free(self, unit: Unit) -> Cause | None:
         """Returns why too few nodes of a unit are free; None if enough are free for a block."""
-        return self._cluster.why_not_free(unit, self.place, self._kind, self.demands)
+        return self._cluster.why_not_free(unit, self.placement, self._kind, self.demands)
 
     def jobs_to_end(self, unit: Unit, removable_jobs: AbstractSet[JobKey]) -> frozenset[JobKey] | None:
         """Returns the jobs that must end before a block can have a unit; None if not all may end.
@@ -118,9 +122,9 @@ class Ranking:
         Only jobs in ``removable_jobs`` may end. If jobs share the unit, nodes with the fewest jobs are used.
         """
         holders, is_shared = self._cluster.holders, self._kind.shared
-        whole_unit = unit if is_shared else self._cluster.topology.whole_unit(self.place.unit, unit)
+        whole_unit = unit if is_shared else self._cluster.topology.whole_unit(self.placement.unit, unit)
         by_node = [frozenset(holders.get(name, ())) for name in sorted(whole_unit.names)]
-        count = self.place.size if is_shared else len(by_node)
+        count = self.placement.size if is_shared else len(by_node)
         chosen = sorted((jobs for jobs in by_node if jobs <= removable_jobs), key=len)[:count]
         return frozenset[JobKey]().union(*chosen) if len(chosen) == count else None
 
@@ -144,7 +148,7 @@ class Ranking:
         by_server: defaultdict[str, dict[str, Unit]] = defaultdict(dict)
         for unit in self.units.values():
             # Nodes that do not suit the pods are included: their holders can keep a job off the whole unit.
-            for node in self._cluster.topology.whole_unit(self.place.unit, unit).nodes:
+            for node in self._cluster.topology.whole_unit(self.placement.unit, unit).nodes:
                 by_server[self._largest_unit_id(node)][unit.id] = unit
         return by_server
 
@@ -219,11 +223,11 @@ class Ranking:
         """Returns when a unit has enough free nodes for a block of a job; None if that is unknown."""
         holders, ends = self._cluster.holders, self._cluster.ends
         if not self._kind.shared:
-            whole_unit = self._cluster.topology.whole_unit(self.place.unit, unit)
+            whole_unit = self._cluster.topology.whole_unit(self.placement.unit, unit)
             return ends.last_end({holder for name in whole_unit.names for holder in holders.get(name, ())})
         by_node = (ends.last_end(holders.get(name, ())) for name in unit.names)
         ends_of_nodes = sorted(end for end in by_node if end)
-        return ends_of_nodes[self.place.size - 1] if self.place.size <= len(ends_of_nodes) else None
+        return ends_of_nodes[self.placement.size - 1] if self.placement.size <= len(ends_of_nodes) else None
 
     def _entry(self, unit: Unit) -> Entry:
         return self._rank(unit), (*self._unit_ids[unit.nodes[0].name], unit.id)

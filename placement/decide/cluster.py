@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from contract.place import Place
+from contract.placement import Placement
 from placement import messages
 from placement.decide.allocation import CLAIMED, Allocation
 from placement.decide.fit import Cause, lacking_resource
@@ -70,7 +70,7 @@ class Cluster:
 
     def add_pod(self, member: Member) -> None:
         """Adds a pod to its node. A worker with a node or a pin also holds its unit."""
-        pod, key, place, demand = member.pod, member.key, member.place, member.demand
+        pod, key, placement, demand = member.pod, member.key, member.placement, member.demand
         uses_devices = member.uses_devices
         if node := pod.node:
             _add_usage(self.usage, node, demand)
@@ -78,37 +78,41 @@ class Cluster:
             if pod.apart:
                 # If a job holds a whole unit, its anti-affinity there is not needed: no other job gets the
                 # unit.
-                has_unit = place and place.size > 1 and uses_devices and not pod.deleting
-                if not (place and has_unit and all(term.key == place.unit for term in pod.apart)):
+                has_unit = placement and placement.size > 1 and uses_devices and not pod.deleting
+                if not (placement and has_unit and all(term.key == placement.unit for term in pod.apart)):
                     self.repelling.add_pod(member)
             if is_jobless(member.key):
                 _add_usage(self.lasting_usage, node, demand)
-            if place is None or not uses_devices:
+            if placement is None or not uses_devices:
                 self.other_pod_nodes[pod.namespace].add(node)
-            if uses_devices and (place is not None or member.has_claim or self._has_devices(pod)):
-                size = self.units.kind_of_label(place.unit).exclusive_nodes(place.size) if place else 1
+            if uses_devices and (placement is not None or member.has_claim or self._has_devices(pod)):
+                size = (
+                    self.units.kind_of_label(placement.unit).exclusive_nodes(placement.size)
+                    if placement
+                    else 1
+                )
                 self.hold_node(node, key, size)
                 if is_jobless(member.key):
                     self._jobless_nodes.add(node)
         is_placed = pod.node or (member.pin and not (pod.gated and key in self.refused_jobs))
-        if place is not None and is_placed and uses_devices and not pod.deleting:
-            self._hold_unit_of(member, place)
+        if placement is not None and is_placed and uses_devices and not pod.deleting:
+            self._hold_unit_of(member, placement)
 
-    def _hold_unit_of(self, member: Member, place: Place) -> None:
+    def _hold_unit_of(self, member: Member, placement: Placement) -> None:
         """Holds the unit of a worker, so that missing workers of its block can be recreated there."""
-        pod, key, kind = member.pod, member.key, self.units.kind_of_label(place.unit)
-        is_single_node = place.size == 1 and not kind.is_divisible
+        pod, key, kind = member.pod, member.key, self.units.kind_of_label(placement.unit)
+        is_single_node = placement.size == 1 and not kind.is_divisible
         if is_single_node and pod.node:
             return
         is_held = not is_single_node and (key, member.unit) in self._held_units
-        unit = None if is_held else self.topology.unit(place.unit, member.unit)
+        unit = None if is_held else self.topology.unit(placement.unit, member.unit)
         if unit is None:
             return
-        self.hold_unit(unit, key, place, member.demand, member.pod.block)
+        self.hold_unit(unit, key, placement, member.demand, member.pod.block)
         if not kind.shared:
             self._held_units.add((key, unit.id))
         elif pod.node:
-            self.parts[place.unit, unit.id][key, member.pod.block].nodes.add(pod.node)
+            self.parts[placement.unit, unit.id][key, member.pod.block].nodes.add(pod.node)
 
     def add_claim(self, allocation: Allocation) -> None:
         """Adds the devices of a node that are allocated to a claim. A claim without a pod holds the node."""
@@ -127,58 +131,58 @@ class Cluster:
 
     def hold_unexamined(self, member: Member) -> None:
         """Holds the node and the pinned unit of a pod with devices whose examination failed by a bug."""
-        place, pinned = member.place, None
-        if place and self.units.kind_of_label(place.unit).takes(place.size):
-            pinned = self.topology.unit(place.unit, member.pin)
+        placement, pinned = member.placement, None
+        if placement and self.units.kind_of_label(placement.unit).takes(placement.size):
+            pinned = self.topology.unit(placement.unit, member.pin)
         names = {member.pod.node, *(pinned.names if pinned else ())} - {""}
         for name in names if member.uses_devices else ():
             self.hold_node(name, member.key)
             if is_jobless(member.key):
                 self._jobless_nodes.add(name)
 
-    def hold_unit(self, unit: Unit, job: JobKey, place: Place, demand: Demand, block: int) -> None:
+    def hold_unit(self, unit: Unit, job: JobKey, placement: Placement, demand: Demand, block: int) -> None:
         """Holds a unit, or a part of a shared unit, for a block. Jobs can share a unit of one node."""
-        kind, whole = self.units.kind_of_label(place.unit), self.topology.whole_unit(place.unit, unit)
+        kind, whole = self.units.kind_of_label(placement.unit), self.topology.whole_unit(placement.unit, unit)
         if kind.shared:
-            part = Part(place.size, demand, set())
-            self.parts[place.unit, unit.id].setdefault((job, block), part)
+            part = Part(placement.size, demand, set())
+            self.parts[placement.unit, unit.id].setdefault((job, block), part)
         else:
             for name in whole.names:
-                self.hold_node(name, job, kind.exclusive_nodes(place.size))
+                self.hold_node(name, job, kind.exclusive_nodes(placement.size))
             if is_jobless(job):
                 self._jobless_nodes |= whole.names
-            if place.size == 1 and not kind.is_divisible:
+            if placement.size == 1 and not kind.is_divisible:
                 _add_usage(self.usage, unit.nodes[0].name, demand)
         self.guarantees.recount(whole.nodes)
 
     def why_not_free(
-        self, unit: Unit, place: Place, kind: UnitKind, demands: tuple[Demand, ...]
+        self, unit: Unit, placement: Placement, kind: UnitKind, demands: tuple[Demand, ...]
     ) -> Cause | None:
         """Returns why too few nodes of a unit are free for a block of a job; None if enough are free."""
         if kind.shared:
-            return self._why_no_part(unit, place, demands)
-        size, whole = place.size, unit
+            return self._why_no_part(unit, placement, demands)
+        size, whole = placement.size, unit
         if kind.is_divisible:
-            size, whole = kind.exclusive_nodes(size), self.topology.whole_unit(place.unit, unit)
+            size, whole = kind.exclusive_nodes(size), self.topology.whole_unit(placement.unit, unit)
         if holder := self.holder(whole, size):
             return _held_cause(holder)
         cause = self.why_full(unit.nodes, demands)
-        if cause and kind.is_divisible and len(self._free_nodes(unit.nodes, demands)) >= place.size:
+        if cause and kind.is_divisible and len(self._free_nodes(unit.nodes, demands)) >= placement.size:
             return None
         return cause
 
-    def _why_no_part(self, unit: Unit, place: Place, demands: tuple[Demand, ...]) -> Cause | None:
+    def _why_no_part(self, unit: Unit, placement: Placement, demands: tuple[Demand, ...]) -> Cause | None:
         """Returns why a shared unit has too few free nodes for one more block; None if it has enough.
 
         The scheduler may bind each pod without a node to any node that suits the pod. So there must be enough
         nodes for all these pods, in any order of binding.
         """
-        parts = self.parts.get((place.unit, unit.id), {})
+        parts = self.parts.get((placement.unit, unit.id), {})
         unbound = Counter[Demand]()
         for part in parts.values():
             unbound[part.demand] += part.unbound_count
-        needed = place.size + unbound.total()
-        whole = self.topology.whole_unit(place.unit, unit)
+        needed = placement.size + unbound.total()
+        whole = self.topology.whole_unit(placement.unit, unit)
         for demand in (None, *+unbound):
             nodes = (
                 [node for node in whole.nodes if not why_unsuited(node, (demand,))] if demand else unit.nodes
@@ -186,7 +190,7 @@ class Cluster:
             free_nodes = len(self._free_nodes(nodes, demands if demand is None else (demand,)))
             if free_nodes < needed:
                 other_jobs = sorted({display_name(job) for job, _ in parts})
-                free_count = max(free_nodes - needed + place.size, 0)
+                free_count = max(free_nodes - needed + placement.size, 0)
                 return Cause("held", messages.crowded_unit(free_count, other_jobs[:2]))
         return None
 
@@ -221,20 +225,24 @@ class Cluster:
 
     def is_repelled_by_own_namespace(self, unit: Unit, job: Job) -> bool:
         """Returns whether anti-affinity of the job's namespace keeps the job off a unit without a holder."""
-        is_free = self.holder(unit, job.place.size) is None
+        is_free = self.holder(unit, job.placement.size) is None
         owners = self.repelling.term_owners(unit.nodes, job)
         return is_free and any(owner[0] == job.key[0] for owner in owners)
 
-    def can_become_free(self, unit: Unit, place: Place, kind: UnitKind, demands: Iterable[Demand]) -> bool:
+    def can_become_free(
+        self, unit: Unit, placement: Placement, kind: UnitKind, demands: Iterable[Demand]
+    ) -> bool:
         """Returns whether a job could have a unit that suits its pods if all other jobs had ended."""
         if not kind.is_divisible:
-            is_free = place.size == 1 or self._jobless_nodes.isdisjoint(unit.names)
+            is_free = placement.size == 1 or self._jobless_nodes.isdisjoint(unit.names)
             return is_free and _first_lack(unit.nodes, demands, self.lasting_usage) is None
-        whole = self.topology.whole_unit(place.unit, unit)
+        whole = self.topology.whole_unit(placement.unit, unit)
         if not (kind.shared or self._jobless_nodes.isdisjoint(whole.names)):
             return False
         nodes = (node for node in unit.nodes if node.name not in self._jobless_nodes)
-        return sum(_first_lack((node,), demands, self.lasting_usage) is None for node in nodes) >= place.size
+        return (
+            sum(_first_lack((node,), demands, self.lasting_usage) is None for node in nodes) >= placement.size
+        )
 
     def why_full(self, nodes: Iterable[Node], demands: Iterable[Demand]) -> Cause | None:
         """Returns the cause if a node has too little of a resource for the pods; None if the pods fit."""

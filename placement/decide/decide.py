@@ -192,7 +192,7 @@ class _DecisionMaker:
                     self._losses.add(member)
                 if pod.node or member.pin is not None:  # most waiting pods have neither
                     self._cluster.add_pod(member)
-                if member.place or pod.gated or member.problem:  # other pods belong to no job
+                if member.placement or pod.gated or member.problem:  # other pods belong to no job
                     members.append(member)
             except Exception as error:  # noqa: BLE001 - a bug in this program about one pod
                 member = unexamined_member(pod, units)
@@ -311,7 +311,7 @@ class _DecisionMaker:
             self._end_launchers(job, loss)
             return
         moves = [(loss.blocks[block][0].unit, unit) for block, unit in units.items()]
-        nodes = cluster.topology.node_names(job.place.unit, units.values()) if units else frozenset[str]()
+        nodes = cluster.topology.node_names(job.placement.unit, units.values()) if units else frozenset[str]()
         admitted_at = self._ends.admitted_jobs[job.key].since if loss.preemptor else None
         self._losses.leave(job, nodes, admitted_at)
         pods, why = tuple(member.pod for member in loss.pods), messages.leaves(moves, loss.why)
@@ -352,7 +352,7 @@ class _DecisionMaker:
         is_new_failure = self._now - failure.at >= self._tuning.bound
         if is_new_failure or failure.refusal:
             pins = [member.pin for member in pods if member.pin and not member.pod.node]
-            nodes = topology.node_names(job.place.unit, pins)
+            nodes = topology.node_names(job.placement.unit, pins)
             # If anti-affinity terms are too many to examine, a first failure on nodes is not the job's fault.
             new_nodes = [topology.nodes[name] for name in nodes - self._next_memory.doubtful_nodes.keys()]
             is_at_fault = not self._cluster.repelling.is_unclear(new_nodes, job.key[0])

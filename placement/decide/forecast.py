@@ -115,11 +115,11 @@ def _reserved_starts(scene: Scene, decision: Decision) -> Iterator[tuple[JobKey,
 
 def _started_pods(admission: Admission, now: datetime) -> Iterator[Pod]:
     """Yields a job's gated Pods as if they had started, so that no later decision evicts the job."""
-    key = admission.job.place.unit
+    key = admission.job.placement.unit
     for member in admission.job.gated_pods:
         pod, unit = member.pod, admission.blocks.get(member.pod.block)
         gates = tuple(gate for gate in pod.gates if gate != GATE)
-        if unit and member.place:
+        if unit and member.placement:
             demand = intern(replace(pod.demand, selector={**pod.demand.selector, key: unit}))
             yield replace(pod, gates=gates, demand=demand, admitted_at=pod.admitted_at or now, started=True)
         else:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any, NamedTuple
 
-from contract.place import Place
+from contract.placement import Placement
 from placement import messages
 from placement.decide.fit import Cause
 from placement.decide.jobs import Job
@@ -127,13 +127,13 @@ class Guarantees:
 
     def covers(self, job: Job) -> bool:
         """Returns whether as many units as a job needs are owed to its team."""
-        labels = self._suitable_labels(job.place, job.demands)
+        labels = self._suitable_labels(job.placement, job.demands)
         teams = ((label, self._guarantee(job.key[0], label)) for label in labels)
         return any(team and self._needed(job, label) <= self._use(team).owed for label, team in teams)
 
     def guarantee_for(self, job: Job) -> Guarantee | None:
         """Returns the guarantee of a job's team that has enough units for the job; None if there is none."""
-        for label in self._suitable_labels(job.place, job.demands):
+        for label in self._suitable_labels(job.placement, job.demands):
             team = self._guarantee(job.key[0], label)
             if team and self._needed(job, label) <= team.count:
                 return team
@@ -141,7 +141,7 @@ class Guarantees:
 
     def missing_units(self, job: Job) -> int:
         """Returns how many units must become free for other teams before a job can get units."""
-        label = job.place.unit
+        label = job.placement.unit
         if label not in self.labels or self.covers(job):
             return 0
         team = self._guarantee(job.key[0], label)
@@ -150,7 +150,7 @@ class Guarantees:
 
     def why_never(self, job: Job) -> str | None:
         """Returns why guarantees of other teams always leave a job too few units; None if they do not."""
-        for label in self._suitable_labels(job.place, job.demands):
+        for label in self._suitable_labels(job.placement, job.demands):
             needed, team = self._needed(job, label), self._guarantee(job.key[0], label)
             other_teams = [use.guarantee for use in self._uses(label) if use.guarantee is not team]
             kept = sum(guarantee.count for guarantee in other_teams)
@@ -192,14 +192,14 @@ class Guarantees:
                 free = max(free - use.owed, 0)
         return unmet
 
-    def _suitable_labels(self, place: Place, demands: tuple[Demand, ...]) -> Sequence[str]:
+    def _suitable_labels(self, placement: Placement, demands: tuple[Demand, ...]) -> Sequence[str]:
         """Returns the labels that have guarantees and that are on at least one node that suits a job."""
         if not self.labels:
             return ()
-        key = place.unit, place.size, demands
+        key = placement.unit, placement.size, demands
         if key not in self._label_cache:
-            size = self._units.kind_of_place(place).nodes
-            fitting, _ = self._topology.units_for(place.unit, place.size, size, demands)
+            size = self._units.kind_of_placement(placement).nodes
+            fitting, _ = self._topology.units_for(placement.unit, placement.size, size, demands)
             nodes = [node for unit in fitting.values() for node in unit.nodes]
             labels = [label for label in self.labels if any(node.unit(label) for node in nodes)]
             self._label_cache[key] = labels
@@ -207,7 +207,7 @@ class Guarantees:
 
     def _needed(self, job: Job, label: str) -> int:
         """Returns the minimum number of units of a label for a job's blocks that have unpinned workers."""
-        blocks, size = len({member.pod.block for member in job.unpinned_workers}), job.place.size
+        blocks, size = len({member.pod.block for member in job.unpinned_workers}), job.placement.size
         nodes = max(self._units.kind_of_label(label).nodes, 1)
         return ceil(blocks / (nodes // size)) if size <= nodes else blocks * ceil(size / nodes)
 

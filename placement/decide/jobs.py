@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Final
 
 from contract.keys import GATE, HOSTNAME
-from contract.place import Place, Placer
+from contract.placement import Placement, Placer
 from placement import messages
 from placement.decide.fit import ANY_LABEL, selects
 from placement.decide.members import Member
@@ -39,7 +39,7 @@ class Job:
     @cached_property
     def workers(self) -> tuple[Member, ...]:
         """The pods that take nodes."""
-        return tuple(member for member in self.pods if member.place is not None)
+        return tuple(member for member in self.pods if member.placement is not None)
 
     @cached_property
     def gated_pods(self) -> tuple[Member, ...]:
@@ -106,7 +106,7 @@ class Job:
         blocks = {
             member.pod.block for member in self.workers if member.uses_devices and member.pin is not None
         }
-        return all(member.pod.block in blocks for member in self.gated_pods if member.place)
+        return all(member.pod.block in blocks for member in self.gated_pods if member.placement)
 
     @cached_property
     def priority(self) -> int:
@@ -126,9 +126,9 @@ class Job:
         return not self.incomplete_reason and all(are_bound)
 
     @cached_property
-    def place(self) -> Place:
+    def placement(self) -> Placement:
         """The placement annotation of the first worker. Without a `mismatch`, all workers have its layout."""
-        return [member.place for member in self.workers if member.place][0]  # noqa: RUF015 - an IndexError without workers
+        return [member.placement for member in self.workers if member.placement][0]  # noqa: RUF015 - an IndexError without workers
 
     @cached_property
     def blocks(self) -> Mapping[int, tuple[Member, ...]]:
@@ -143,7 +143,7 @@ class Job:
         """Why workers are missing or do not match; None if each number has one worker, existing or ended."""
         if self.mismatch:
             return self.mismatch
-        total = self.place.workers
+        total = self.placement.workers
         numbers = {member.pod.number for member in self.workers}.union(self.ended_numbers)
         count = sum(number < total for number in numbers)
         return None if count == total else messages.missing(count, total)
@@ -151,8 +151,8 @@ class Job:
     @cached_property
     def layouts(self) -> AbstractSet[Layout]:
         """The layouts in the workers' placement annotations: more than one if annotations differ."""
-        places = {member.place for member in self.workers if member.place}
-        return {(place.workers, place.size, place.unit) for place in places}
+        places = {member.placement for member in self.workers if member.placement}
+        return {(placement.workers, placement.size, placement.unit) for placement in places}
 
     @cached_property
     def mismatch(self) -> str | None:
@@ -161,7 +161,7 @@ class Job:
             return messages.NO_WORKERS
         if len(self.layouts) > 1:
             return messages.unlike([(count, size) for count, size, _ in sorted(self.layouts)[:2]])
-        total = self.place.workers
+        total = self.placement.workers
         names: dict[int, str] = {}
         for pod in (member.pod for member in self.workers):
             if pod.number >= total:
@@ -182,7 +182,7 @@ class Job:
             return False
         blocks = {member.pod.block for member in self.workers if member.pod.node or member.pod.admitted_at}
         # A gated worker without other workers in its block has no unit to which it returns.
-        return all(member.place and member.pod.block in blocks for member in self.gated_pods)
+        return all(member.placement and member.pod.block in blocks for member in self.gated_pods)
 
     @cached_property
     def obstacle(self) -> str | None:
@@ -193,16 +193,16 @@ class Job:
         if self.gated_pods and is_jobless(self.key):
             return messages.no_job_label(self.gated_pods[0].pod.name)
         for member in self.gated_pods:
-            pod, place = member.pod, member.place
-            if place and place.placer is not Placer.WHOLE_JOB:
-                return messages.other_placer(pod.name, str(place).split()[0])
+            pod, placement = member.pod, member.placement
+            if placement and placement.placer is not Placer.WHOLE_JOB:
+                return messages.other_placer(pod.name, str(placement).split()[0])
             if len(pod.gates) > 1 and (other_gates := [gate for gate in pod.gates if gate != GATE]):
                 return messages.other_gate(pod.name, other_gates[0])
-            if place and not member.uses_devices:
+            if placement and not member.uses_devices:
                 return messages.no_devices(pod.name)
         if self.incomplete_reason and not self.can_continue:
             return self.incomplete_reason
-        workers, size = self.place.workers, self.place.size
+        workers, size = self.placement.workers, self.placement.size
         if workers % size:
             return messages.partial_unit(workers, size)
         return self._why_it_repels_itself()
@@ -222,7 +222,7 @@ class Job:
             selected = {key for key, labels in samples.items() if selects(term, namespace, namespace, labels)}
             if not selected:
                 continue
-            for pods in self.blocks.values() if term.key == self.place.unit else (self.workers,):
+            for pods in self.blocks.values() if term.key == self.placement.unit else (self.workers,):
                 avoided = [member for member in pods if tuple(map(member.pod.labels.get, names)) in selected]
                 owners = (member for member in pods if term in member.pod.apart)
                 if avoided and any(avoided != [owner] for owner in owners):
@@ -241,7 +241,7 @@ def jobs_of(pods: Iterable[Member], known_jobs: JobCache | None = None) -> JobCa
     """
     by_key: defaultdict[JobKey, list[Member]] = defaultdict(list)
     for member in pods:
-        if not member.pod.deleting and (member.place is not None or member.pod.gated):
+        if not member.pod.deleting and (member.placement is not None or member.pod.gated):
             by_key[member.key].append(member)
     jobs: JobCache = {}
     for key, members in by_key.items():

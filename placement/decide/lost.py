@@ -146,8 +146,8 @@ class Losses:
         start = self.age_start(job) or min(member.pod.created for member in job.workers or job.pods)
         start = min(start + (self._now - admitted_at if admitted_at else timedelta()), self._now)
         start = max(start, self._now - self._tuning.default_limit)
-        place = next(member.place for member in self._pods[job.key] if member.place)
-        layout = place.workers, place.size, place.unit
+        placement = next(member.placement for member in self._pods[job.key] if member.placement)
+        layout = placement.workers, placement.size, placement.unit
         age_start = None if nodes else start
         if not admitted_at:
             times = self._memory.node_failures.get(job.key, ())
@@ -177,7 +177,7 @@ def loss_of(job: Job, pods: Iterable[Member], cluster: Cluster) -> Loss | None:
     A cordoned or tainted node causes a loss only if a missing worker needs the node. ``pods`` are the job's
     pods with the annotation on-node-failure, including pods that are being deleted.
     """
-    workers = [member for member in pods if member.place]
+    workers = [member for member in pods if member.placement]
     admitted_workers = [
         member for member in workers if member.pod.admitted_at and (member.pod.node or member.pin)
     ]
@@ -217,24 +217,26 @@ def loss_of(job: Job, pods: Iterable[Member], cluster: Cluster) -> Loss | None:
 
 
 def _launchers(pods: Iterable[Member]) -> tuple[Member, ...]:
-    return tuple(member for member in pods if not member.place and member.pod.node)
+    return tuple(member for member in pods if not member.placement and member.pod.node)
 
 
 def with_waiting_blocks(job: Job, loss: Loss, since: datetime) -> Job:
     """Returns a job as if the workers of the lost blocks waited without pins since the given time."""
-    other_pods = [member for member in job.pods if not member.place or member.pod.block not in loss.blocks]
+    other_pods = [
+        member for member in job.pods if not member.placement or member.pod.block not in loss.blocks
+    ]
     waiting_workers = (_as_waiting(member, since) for member in chain(*loss.blocks.values()))
     return replace(job, pods=(*other_pods, *waiting_workers))
 
 
 def _as_waiting(member: Member, since: datetime) -> Member:
-    pod, label = member.pod, member.place.unit if member.place else ""
+    pod, label = member.pod, member.placement.unit if member.placement else ""
     selector = {key: value for key, value in member.demand.selector.items() if key != label}
     demand = intern(replace(member.demand, selector=selector))
     pod = replace(
         pod, gates=(GATE,), admitted_at=None, plan="", node="", started=False, deleting=False, created=since
     )
-    return Member(pod, member.key, member.place, demand, has_claim=False, uses_devices=True, pin=None)
+    return Member(pod, member.key, member.placement, demand, has_claim=False, uses_devices=True, pin=None)
 
 
 def _nodes_by_number(job: Job) -> Mapping[int, str]:
@@ -263,17 +265,17 @@ def _block_cause(
     for member in members:
         if member.pod.node and (why := cluster.topology.why_dead(member.pod.node)):
             return why
-    place, topology = job.place, cluster.topology
+    placement, topology = job.placement, cluster.topology
     sample = next((member for member in members if not member.pod.deleting), members[0])
-    numbers = range(sample.pod.block * place.size, (sample.pod.block + 1) * place.size)
+    numbers = range(sample.pod.block * placement.size, (sample.pod.block + 1) * placement.size)
     missing = sum(number not in nodes_by_number and number not in job.ended_numbers for number in numbers)
     unit_id = sample.unit
-    unit = topology.unit(place.unit, unit_id)
+    unit = topology.unit(placement.unit, unit_id)
     free_nodes = [node for node in unit.nodes if node.name not in nodes_by_number.values()] if unit else []
     causes = [cause for node in free_nodes if (cause := _why_out_of_use(node, sample.demand))]
     if missing <= len(free_nodes) - len(causes):
         return None
     if causes:
         return causes[0]
-    full_size = cluster.units.kind_of_place(place).nodes
+    full_size = cluster.units.kind_of_placement(placement).nodes
     return messages.node_of_unit_gone(unit_id) if len(unit.nodes if unit else ()) < full_size else None

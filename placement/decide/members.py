@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Final
 
-from contract.place import Place, Placer
+from contract.placement import Placement, Placer
 from placement import messages
 from placement.decide.allocation import ClaimError, requested_devices
 from placement.decide.topology import Topology
@@ -28,7 +28,9 @@ class Member:
 
     pod: Pod  # as it was read
     key: JobKey  # its job; for a pod that belongs to no job, the pod itself
-    place: Place | None  # its placement annotation; None if it has none, or if the annotation is not trusted
+    placement: (
+        Placement | None
+    )  # its placement annotation; None if it has none, or if the annotation is not trusted
     demand: Demand  # its demand on a node, including its device claims
     has_claim: bool  # whether its claims have, or will get, Neuron devices of its node
     uses_devices: bool  # whether it requests or claims devices of a family
@@ -40,22 +42,24 @@ class Member:
 def unexamined_member(pod: Pod, units: UnitSettings) -> Member:
     """Returns a pod that a bug affects, as if it had all devices that it requests and claims."""
     has_devices = pod.demand.uses(units.devices) or bool(pod.claims)
-    return Member(pod, pod.key, pod.place, pod.demand, has_claim=False, uses_devices=has_devices, pin=pod.pin)
+    return Member(
+        pod, pod.key, pod.placement, pod.demand, has_claim=False, uses_devices=has_devices, pin=pod.pin
+    )
 
 
 def _distrust_reason(member: Member, topology: Topology, units: UnitSettings) -> str:
     """Returns why the placement annotation of a pod is not trusted; empty if it is."""
-    pod, place = member.pod, member.pod.place
-    if place is None:
+    pod, placement = member.pod, member.pod.placement
+    if placement is None:
         return ""
-    kind = units.kinds.get(place.unit)
-    if kind is None or not kind.takes(place.size):
-        return messages.fault("units", place.size, place.unit[:80])
-    if not (member.uses_devices or pod.claims) and place.placer is Placer.WHOLE_JOB:
+    kind = units.kinds.get(placement.unit)
+    if kind is None or not kind.takes(placement.size):
+        return messages.fault("units", placement.size, placement.unit[:80])
+    if not (member.uses_devices or pod.claims) and placement.placer is Placer.WHOLE_JOB:
         return messages.fault("devices", kind.resource)
     node = topology.nodes.get(pod.node) if pod.node else None
-    if node is not None and place.unit not in node.labels:
-        return messages.fault("unlabelled", node.name, place.unit)
+    if node is not None and placement.unit not in node.labels:
+        return messages.fault("unlabelled", node.name, placement.unit)
     return ""
 
 
@@ -97,16 +101,16 @@ class Examiner:
             member = self._examine(pod)
         if not (pod.claims or self._claim_users):
             self.reusable_members[pod.uid] = member
-        if self._planned_units and pod.gated and member.place and member.pin is None:
+        if self._planned_units and pod.gated and member.placement and member.pin is None:
             unit = self._planned_unit(pod)
             return replace(member, pin=unit, unit=unit) if unit else member
         return member
 
     def _examine(self, pod: Pod) -> Member:
         member = self.with_claims(pod)
-        if pod.place and (why := _distrust_reason(member, self._topology, self._units)):
+        if pod.placement and (why := _distrust_reason(member, self._topology, self._units)):
             key = pod.namespace, f"/pod/{pod.name}"
-            return replace(member, key=key, place=None, pin=None, problem=why, unit=None)
+            return replace(member, key=key, placement=None, pin=None, problem=why, unit=None)
         return member
 
     def with_claims(self, pod: Pod) -> Member:
@@ -121,9 +125,9 @@ class Examiner:
             if requests and not has_claim:
                 demand = intern(replace(demand, claims=requests))
         uses_devices = has_claim or self._uses_devices(demand)
-        node = self._topology.nodes.get(pod.node) if pod.place else None
-        unit = (node.unit(pod.place.unit) if node and pod.place else None) or pod.pin
-        return Member(pod, pod.key, pod.place, demand, has_claim, uses_devices, pod.pin, problem, unit)
+        node = self._topology.nodes.get(pod.node) if pod.placement else None
+        unit = (node.unit(pod.placement.unit) if node and pod.placement else None) or pod.pin
+        return Member(pod, pod.key, pod.placement, demand, has_claim, uses_devices, pod.pin, problem, unit)
 
     def _was_just_admitted(self, pod: Pod) -> bool:
         return pod.admitted_at is not None and abs(self._now - pod.admitted_at) < self._bound
@@ -146,7 +150,7 @@ class Examiner:
                     plans[pod.key, int(block)] = unit, pod.admitted_at
         if plans:
             for pod in pods:
-                if pod.place and (pod.node or pod.admitted_at):
+                if pod.placement and (pod.node or pod.admitted_at):
                     plans.pop((pod.key, pod.block), None)
         return plans
 

@@ -244,7 +244,7 @@ class Shortage:
     @property
     def needs(self) -> str:
         """The number of units that the job needs, as a text."""
-        return messages.needs(self.needed, self.ranking.place.size, parts=self.ranking.has_parts)
+        return messages.needs(self.needed, self.ranking.placement.size, parts=self.ranking.has_parts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,7 +128,7 @@ class Preemptions:
         if not victims or admission is None:
             self.memory.failed_preemptions[job.key] = self.now
             return ()
-        nodes = self.cluster.topology.node_names(job.place.unit, admission.units)
+        nodes = self.cluster.topology.node_names(job.placement.unit, admission.units)
         pods = frozenset[str]().union(*map(self.losses.uids_on_nodes, victims))
         workers, units = _uids(job.workers), admission.units
         self.current = Preemption(job.key, workers, job.priority, self.now, victims, pods, units, nodes)

@@ -7,8 +7,8 @@ from itertools import product
 from typing import Any
 
 from common.pointers import get, get_map
-from contract.keys import GATE, PLACE
-from contract.place import NAME, Index, Place, Placer, Summand
+from contract.keys import GATE, PLACEMENT
+from contract.placement import NAME, Index, Placement, Placer, Summand
 from kube.api import Object
 from placement.observe.model import Pod
 from placement.observe.read import read_pod
@@ -18,7 +18,7 @@ def future_pods(  # noqa: PLR0913, PLR0917 - all that the Pods of a job depend o
     namespace: str,
     name: str,
     workers: Sequence[Object],
-    place: Place,
+    placement: Placement,
     group_count: int,
     priorities: Mapping[str, int],
     now: datetime,
@@ -31,17 +31,17 @@ def future_pods(  # noqa: PLR0913, PLR0917 - all that the Pods of a job depend o
         namespace: The namespace of the job.
         name: The name of the job.
         workers: The worker Pods of one group, as the webhook would change them, without names.
-        place: The placement annotation of the first worker.
+        placement: The placement annotation of the first worker.
         group_count: The number of groups. For whole-job admission, each group is a job.
         priorities: The value of each priority class by name. The default class has an empty name.
         now: The creation time of the Pods.
     """
-    whole_job_place = replace(place, placer=Placer.WHOLE_JOB, index=Index((Summand(NAME),)))
+    whole_job_placement = replace(placement, placer=Placer.WHOLE_JOB, index=Index((Summand(NAME),)))
     pods = []
     for group, (number, worker) in product(range(group_count), enumerate(workers)):
-        group_label = {place.group: str(group)} if place.group else {}
+        group_label = {placement.group: str(group)} if placement.group else {}
         labels = get_map(worker, ("metadata", "labels")) | group_label
-        annotations = get_map(worker, ("metadata", "annotations")) | {PLACE: str(whole_job_place)}
+        annotations = get_map(worker, ("metadata", "annotations")) | {PLACEMENT: str(whole_job_placement)}
         pod_name = f"{name}-{group}-{number}"
         spec = {**_as_created(get_map(worker, ("spec",)), labels), "schedulingGates": [{"name": GATE}]}
         priority = priorities.get(spec.get("priorityClassName") or "", 0)

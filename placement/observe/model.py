@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, Self
 from weakref import WeakValueDictionary
 
 from contract import keys
-from contract.place import Place
+from contract.placement import Placement
 from placement import messages
 
 # The name of the program's Deployment and Lease, and of the component in its Events.
@@ -101,9 +101,9 @@ class UnitSettings:
         kinds = {**self.kinds, **other.kinds}
         return type(self)(kinds, self.devices | other.devices, other.guarantees)
 
-    def kind_of_place(self, place: Place) -> UnitKind:
+    def kind_of_placement(self, placement: Placement) -> UnitKind:
         """Returns the kind of a job's units; for an unknown label, units as large as its blocks."""
-        return self.kinds.get(place.unit, UnitKind(place.size))
+        return self.kinds.get(placement.unit, UnitKind(placement.size))
 
     def kind_of_label(self, key: str) -> UnitKind:
         """Returns the kind of the units of a label; for an unknown label, a kind without nodes."""
@@ -347,7 +347,7 @@ class Pod:
     uid: str
     job: str = ""  # its job label
     loose: bool = False  # whether it has the label of loose pods, which keeps jobs off its UltraServer
-    place: Place | None = None  # its placement annotation; None if it is missing or cannot be read
+    placement: Placement | None = None  # its placement annotation; None if it is missing or cannot be read
     number: int = 0  # its number among the workers of the job
     fault: Fault | None = None  # why the annotation cannot be read, or the pod cannot be compared with nodes
     gates: tuple[str, ...] = ()
@@ -373,11 +373,11 @@ class Pod:
     def __post_init__(self) -> None:
         """Computes once what every decision needs."""
         object.__setattr__(self, "gated", keys.GATE in self.gates)
-        pin = self.demand.selector.get(self.place.unit) if self.admitted_at and self.place else None
+        pin = self.demand.selector.get(self.placement.unit) if self.admitted_at and self.placement else None
         object.__setattr__(self, "pin", pin)
         object.__setattr__(self, "key", (self.namespace, self.job or f"/pod/{self.name}"))
 
     @property
     def block(self) -> int:
         """The number of the block to which the pod belongs: pods with consecutive numbers share a block."""
-        return self.number // self.place.size if self.place else 0
+        return self.number // self.placement.size if self.placement else 0

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from contract import place
+from contract import placement
 from contract.keys import TRAINING
 
 NAME_LABELS: Final = (
@@ -27,7 +27,7 @@ def names_of(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield owners.get(name) or ("mpijob" if is_mpi else ""), name
     for name, kind in owners.items():
         yield kind, name
-    if name := place.job_id(metadata):
+    if name := placement.job_id(metadata):
         # The label of every job except an MPIJob has the kind after the name.
         job_name = name.removeprefix(f"{metadata.get('namespace')}.")
         yield "", re.sub(r"_[^_/]+[.][^_/]+$", "", job_name)

@@ -15,9 +15,9 @@ from weakref import WeakValueDictionary
 
 from common.quantities import MAX_SECONDS, amounts, requests
 from common.times import duration, time_of
-from contract import place as contract
+from contract import placement as contract
 from contract.keys import DEVICES, GATE, JOB, LOOSE, ON_NODE_FAILURE, OPENED, TIME_LIMIT
-from contract.place import ContractError, Place, Placer
+from contract.placement import ContractError, Placement, Placer
 from kube.api import Object
 from placement import limits, messages
 from placement.observe.model import (
@@ -82,36 +82,36 @@ def read_pod(raw: Object) -> Pod | None:
         return None
     gates = tuple(gate.get("name", "") for gate in spec.get("schedulingGates") or ())
     labels: Mapping[str, str] = metadata.get("labels") or {}
-    place, number, fault = None, 0, None
+    placement, number, fault = None, 0, None
     try:
-        place, number = read_place({"metadata": metadata, "spec": spec})
-        fault = _limit_fault(spec, metadata, gates) if place else None
+        placement, number = read_placement({"metadata": metadata, "spec": spec})
+        fault = _limit_fault(spec, metadata, gates) if placement else None
     except ContractError as error:
-        fault = "place", str(error)
-    claims = spec.get("resourceClaims") or () if place else ()
+        fault = "placement", str(error)
+    claims = spec.get("resourceClaims") or () if placement else ()
     # Without a placement annotation, a Pod also holds the node on which kube-scheduler preempts Pods for it.
-    node = spec.get("nodeName") or (not place and status.get("nominatedNodeName")) or ""
+    node = spec.get("nodeName") or (not placement and status.get("nominatedNodeName")) or ""
     annotations = metadata.get("annotations") or {}
-    admitted_at, plan = _pin_time_and_plan(annotations, place, spec)
+    admitted_at, plan = _pin_time_and_plan(annotations, placement, spec)
     choice = annotations.get(ON_NODE_FAILURE)
-    max_apart = limits.MOST_TEXT if place else limits.MOST_APART_TEXT
+    max_apart = limits.MOST_TEXT if placement else limits.MOST_APART_TEXT
     if len(gates) > limits.MOST_GATES:
         fault = "gates", len(gates)
     return Pod(
         namespace=metadata.get("namespace", ""),
         name=metadata.get("name", ""),
         uid=metadata.get("uid", ""),
-        job=contract.job_id(metadata, place.group if place else ""),
+        job=contract.job_id(metadata, placement.group if placement else ""),
         loose=LOOSE in labels,
-        place=place,
+        placement=placement,
         number=number,
         fault=fault,
         gates=gates[: limits.MOST_GATES],
-        demand=read_demand(spec, status, with_conditions=bool(place) and not fault),
+        demand=read_demand(spec, status, with_conditions=bool(placement) and not fault),
         claims=tuple(_claims(claims[: limits.MOST_CLAIMS], status)),
-        labels=labels if place and not fault else _stored_labels(labels, has_node=bool(node)),
+        labels=labels if placement and not fault else _stored_labels(labels, has_node=bool(node)),
         # The anti-affinity of a pod with neither a node nor a placement annotation has no effect yet.
-        apart=read_apart(spec, max_apart) if place or node else (),
+        apart=read_apart(spec, max_apart) if placement or node else (),
         node=node,
         admitted_at=admitted_at,
         plan=plan,
@@ -119,7 +119,7 @@ def read_pod(raw: Object) -> Pod | None:
         deleting=bool(metadata.get("deletionTimestamp")),
         priority=spec.get("priority") or 0,
         on_failure=choice if choice in FAILURE_CHOICES else "",
-        limit=_time_limit(annotations, spec) if place else None,
+        limit=_time_limit(annotations, spec) if placement else None,
         created=time_of(metadata.get("creationTimestamp")) or datetime.fromtimestamp(0, UTC),
     )
 
@@ -130,31 +130,34 @@ def read_ended(raw: Object) -> EndedWorker | None:
     if (raw.get("status") or {}).get("phase") not in ENDED_PHASES or metadata.get("deletionTimestamp"):
         return None
     try:
-        place, number = read_place(raw)
+        placement, number = read_placement(raw)
     except ContractError:
         return None
-    job = contract.job_id(metadata, place.group) if place else ""
+    job = contract.job_id(metadata, placement.group) if placement else ""
     return EndedWorker((metadata.get("namespace", ""), job), number) if job else None
 
 
-def read_place(raw: Object) -> tuple[Place | None, int]:
+def read_placement(raw: Object) -> tuple[Placement | None, int]:
     """Returns the placement annotation and number of a pod; None and 0 without an annotation.
 
     Raises:
         ContractError: The annotation cannot be read, or whole-job admission needs a number and there is none.
     """
-    place = contract.read(raw.get("metadata") or {})
-    if place is None:
+    placement = contract.read(raw.get("metadata") or {})
+    if placement is None:
         return None, 0
     try:
-        number = place.number(raw)
+        number = placement.number(raw)
     except ContractError:
-        if place.placer is Placer.WHOLE_JOB:
+        if placement.placer is Placer.WHOLE_JOB:
             raise
         number = None
-    if number is None and place.placer is Placer.WHOLE_JOB:
+    if number is None and placement.placer is Placer.WHOLE_JOB:
         raise ContractError(messages.NO_INDEX)
-    return place, number or 0  # without whole-job admission, the unit of a pod does not depend on its number
+    return (
+        placement,
+        number or 0,
+    )  # without whole-job admission, the unit of a pod does not depend on its number
 
 
 def read_demand(spec: Object, status: Object | None = None, *, with_conditions: bool = True) -> Demand:
@@ -295,14 +298,16 @@ def _expressions(items: Iterable[Object] | None) -> tuple[Expression, ...]:
     )
 
 
-def _pin_time_and_plan(annotations: Object, place: Place | None, spec: Object) -> tuple[datetime | None, str]:
+def _pin_time_and_plan(
+    annotations: Object, placement: Placement | None, spec: Object
+) -> tuple[datetime | None, str]:
     """Returns the pin time (or None) and the plan of a pod, from the annotation `OPENED`.
 
     The program writes the pin and the annotation in one patch. So if a pod has no pin, or another placer, the
     annotation is not from the program.
     """
     selector = spec.get("nodeSelector") or {}
-    if place is None or place.placer is not Placer.WHOLE_JOB or place.unit not in selector:
+    if placement is None or placement.placer is not Placer.WHOLE_JOB or placement.unit not in selector:
         return None, ""
     time, _, plan = str(annotations.get(OPENED, "")).partition(" ")
     return time_of(time), plan

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from contract.keys import HOSTNAME, JOB, LOOSE, PLACE
+from contract.keys import HOSTNAME, JOB, LOOSE, PLACEMENT
 from placement.limits import MOST_ANNOTATIONS
 from testbed.experiment.hostile import (
     FOR_EVER,
@@ -184,7 +184,7 @@ def workers_with_different_annotations(tenant: Tenant) -> RunningAttack:
         {**placement_annotations(99_999, 4)},
         {**placement_annotations(HALF, 2, nodes.SERVER_ID_2)},
         {**placement_annotations(HALF, 2, "topology.kubernetes.io/zone")},
-        {PLACE: None, JOB: tenant.running_job},
+        {PLACEMENT: None, JOB: tenant.running_job},
     ]
     for pod, marks in zip(tenant.create_job("disagrees", HALF, HALF), claims, strict=True):
         body = {"metadata": {"annotations": marks}}

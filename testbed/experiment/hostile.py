@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from contract.keys import GATE, HOSTNAME, JOB, LOOSE, PLACE
-from contract.place import Index, Place, Placer, Summand
+from contract.keys import GATE, HOSTNAME, JOB, LOOSE, PLACEMENT
+from contract.placement import Index, Placement, Placer, Summand
 from testbed.experiment.stage import Stage
 from testbed.plane import nodes
 from testbed.plane.kubectl import Kubectl
@@ -50,7 +50,7 @@ def placement_annotations(
     workers: int, size: int, key: str = nodes.SERVER_ID_4, job: str = "", index: str = "name"
 ) -> dict[str, str]:
     """Returns a worker's placement annotation and job annotation."""
-    annotations = {PLACE: str(Place(Placer.WHOLE_JOB, workers, size, key, Index((Summand(index),))))}
+    annotations = {PLACEMENT: str(Placement(Placer.WHOLE_JOB, workers, size, key, Index((Summand(index),))))}
     return annotations | ({JOB: job} if job else {})
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from contract import place
+from contract import placement
 from testbed.mpijob import mpijob
 from tests.helpers import request_for
 from tests.plane.kinds.jobs import job, jobset, leaderworkerset, mpijob_v1, pytorchjob
@@ -71,7 +71,7 @@ def test_each_pod_that_takes_a_node_has_its_own_number(case: str) -> None:
     obj, groups = JOBS[case]
     pods = predict_pods(obj, extend_table(STATEFULSET_ROW))
     assert [group for group, _ in pods] == groups
-    places = [(place.read(pod["metadata"]), pod) for _, pod in pods]
+    places = [(placement.read(pod["metadata"]), pod) for _, pod in pods]
     numbers = [result.number(pod) for result, pod in places if result]
     assert numbers == list(range(len(numbers)))
     assert len(numbers) == len([group for group in groups if group != "launcher" or "ranks" in case])

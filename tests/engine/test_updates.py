@@ -172,7 +172,7 @@ def test_the_patch_of_any_update_applies_and_a_second_update_gets_no_patch(
     assert second_outcome.operations == ()
 
 
-MARKS = [("annotations", key) for key in (keys.JOB, keys.PLACE, keys.OPENED)]
+MARKS = [("annotations", key) for key in (keys.JOB, keys.PLACEMENT, keys.OPENED)]
 
 
 def test_the_gate_stays_only_if_the_stored_template_has_it() -> None:

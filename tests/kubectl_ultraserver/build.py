@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from common.output import ESCAPE
 from common.times import time_of
 from contract import keys
-from contract.keys import GATE, JOB, PLACE
+from contract.keys import GATE, JOB, PLACEMENT
 from kube.api import Object
 from kubectl_ultraserver import __main__ as cli
 from kubectl_ultraserver.findings import Case
@@ -69,7 +69,7 @@ def workers(job: str, count: int, on: Iterable[str] = (), size: int = 4, **spec:
     for index, node in enumerate(nodes):
         worker = pod(f"{job}-worker-{index}", job, "worker", **copy.deepcopy(spec))
         worker["metadata"]["labels"] |= {INDEX: str(index), JOB: f"{NAMESPACE}.{job}"}
-        worker["metadata"]["annotations"] = {PLACE: placement_annotation(count, size)}
+        worker["metadata"]["annotations"] = {PLACEMENT: placement_annotation(count, size)}
         worker["spec"]["nodeSelector"] = {"node.kubernetes.io/instance-type": TRN2U}
         worker["spec"]["containers"][0]["resources"] = {"requests": {"aws.amazon.com/neuron": "16"}}
         if size > 1:
@@ -106,7 +106,7 @@ def gated(pods: Iterable[Object], count: int) -> list[Object]:
     gated_pods = []
     for pod in copy.deepcopy(list(pods)):
         pod["spec"]["schedulingGates"] = [{"name": GATE}]
-        pod["metadata"]["annotations"] |= {PLACE: placement_annotation(count, placer="gate")}
+        pod["metadata"]["annotations"] |= {PLACEMENT: placement_annotation(count, placer="gate")}
         gated_pods.append(pod)
     return gated_pods
 
@@ -126,7 +126,7 @@ def stored_job(job: str = "train", count: int = 4, *, mutated: bool = True, **sp
         template = obj["spec"]["mpiReplicaSpecs"]["Worker"]["template"]
         template["metadata"] = {"annotations": {keys.ADDED: "{}"}}
         if count:
-            template["metadata"]["annotations"][PLACE] = placement_annotation(count)
+            template["metadata"]["annotations"][PLACEMENT] = placement_annotation(count)
     obj["spec"] |= spec
     obj["status"] = {"conditions": [{"type": "Created", "status": "True"}]}
     return obj

@@ -120,10 +120,10 @@ def test_units_are_read_from_the_rule_table_of_the_installation() -> None:
     (rack,) = servers(fleet(nodes, table=table))
     assert (rack.id, len(rack.spots), rack.troubles) == ("r", 18, ["1 of 18 nodes missing"])
     assert not any(server.id for server in servers(fleet(nodes)))
-    place = "placer=gate workers=18 size=18 unit=example.com/rack index=name"
+    placement = "placer=gate workers=18 size=18 unit=example.com/rack index=name"
     pods = [pod(f"train-{n}", "train", "worker", nodeName=f"r{n % 17}") for n in range(18)]
     for raw in pods:
-        raw["metadata"]["annotations"]["ultraserver-webhook.io/place"] = place
+        raw["metadata"]["annotations"]["ultraserver-webhook.io/place"] = placement
     assert not fleet(nodes, pods).holders_by_node, "the packaged table has no such units"
     verdict = verify(job_case(pods, nodes, table=table))
     assert [problem.text for problem in verdict.problems] == [

@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from contract.place import Placer
+from contract.placement import Placer
 from kubectl_ultraserver import messages
 from tests import texts
 from tests.docs.tables import meanings

@@ -21,7 +21,7 @@ from kubectl_ultraserver.terminal import explanation_lines
 from placement.observe.model import units_of
 from tests.docs.blocks import blocks_of
 from tests.kubectl_ultraserver.api import Cluster
-from tests.kubectl_ultraserver.build import NODES, fleet, gated, pod, run_plugin, workers
+from tests.kubectl_ultraserver.build import NODES, fleet, gated, pod, run_plugin, stored_job, workers
 from tests.placement.stored import path_of, store_nodes
 from tests.placement.world import HOUR, NOW, changed_nodes
 
@@ -43,7 +43,7 @@ def running_job(
     job: str, *servers: int, minutes: int = 60, limit: str = "", namespace: str = "other"
 ) -> list[Object]:
     """Returns the workers of a job of another team that was admitted to UltraServers ``minutes`` ago."""
-    nodes = [f"n{server}-{place}" for server in servers for place in range(4)]
+    nodes = [f"n{server}-{number}" for server in servers for number in range(4)]
     pods = waiting_job(job, len(nodes), minutes, namespace)
     for worker, node in zip(pods, nodes, strict=True):
         worker["spec"] |= {"nodeName": node, "schedulingGates": []}
@@ -301,6 +301,23 @@ def test_the_command_prints_the_example_of_the_documentation(api: Cluster) -> No
     code, out, err = run_plugin("queue")
     assert (code, err) == (0, "")
     assert out in [block.text for block in blocks_of("docs/kubectl.md")], out
+
+
+def test_why_prints_the_example_of_the_page_for_data_scientists(
+    api: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job ``demo`` waits in the cluster of the other example, which also has a broken UltraServer."""
+    store_nodes(api, 4)
+    api.objects["/api/v1/nodes/n4-2"]["spec"] = {"unschedulable": True}
+    api.put("/apis", {"groups": [{"versions": [{"groupVersion": "kubeflow.org/v2beta1"}]}]})
+    api.put("/apis/kubeflow.org/v2beta1", {"resources": [{"name": "mpijobs", "kind": "MPIJob"}]})
+    api.put("/apis/kubeflow.org/v2beta1/namespaces/default/mpijobs/demo", stored_job("demo"))
+    for worker in waiting_job("demo", 4, 10, "default"):
+        api.put(path_of(worker), worker)
+    monkeypatch.setattr(cli, "connect_as_user", lambda *_: (api, "default"))
+    code, out, err = run_plugin("why", "demo")
+    assert (code, err) == (0, "")
+    assert out in [block.text for block in blocks_of("docs/jobs.md")], out
 
 
 def test_a_worker_that_has_ended_is_not_missing(api: Cluster) -> None:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from contract.keys import HOSTNAME, PLACE
+from contract.keys import HOSTNAME, PLACEMENT
 from kubectl_ultraserver.check import cluster
 from kubectl_ultraserver.servers import counts_text, servers
 from kubectl_ultraserver.table import read
@@ -27,8 +27,8 @@ def job(name: str, on: list[str], size: int) -> list[dict[str, object]]:
     """Returns the running workers of a job in blocks of ``size`` workers."""
     pods = workers(name, len(on), on, size=1)
     for pod in pods:
-        place = f"placer=gate workers={len(on)} size={size} unit={CLIQUE} index=labels/{INDEX}"
-        pod["metadata"]["annotations"] = {PLACE: place}
+        placement = f"placer=gate workers={len(on)} size={size} unit={CLIQUE} index=labels/{INDEX}"
+        pod["metadata"]["annotations"] = {PLACEMENT: placement}
         pod["spec"]["nodeSelector"] = {"node.kubernetes.io/instance-type": "p6e-gb200.36xlarge"}
         pod["spec"]["containers"][0]["resources"] = {"requests": {GPU: "4"}}
     return pods

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from contract.keys import DRIVER, LOOSE, NO_SERVER, NODE_IDS, PLACE, SERVER_4
+from contract.keys import DRIVER, LOOSE, NO_SERVER, NODE_IDS, PLACEMENT, SERVER_4
 from kubectl_ultraserver import messages
 from kubectl_ultraserver.servers import servers
 from kubectl_ultraserver.terminal import topology_lines, verification_lines
@@ -45,23 +45,23 @@ def test_a_job_without_a_placement_annotation_cannot_be_verified() -> None:
     pods = workers("train", 4, [*FIRST[:3], "n2-0"])
     for worker in pods:
         worker["metadata"]["annotations"] = {}
-    no_annotation = f"no annotation {PLACE}: the webhook did not change it"
+    no_annotation = f"no annotation {PLACEMENT}: the webhook did not change it"
     verdict = verify(
         job_case(pods, changed_nodes(NODES, n1_0={"ready": False}), job=stored_job(mutated=False))
     )
     assert (verdict.text, verdict.is_certain) == (messages.UNKNOWN, False)
     assert problems_of(verdict) == [
-        ("place", no_annotation),
+        ("placement", no_annotation),
         ("node", "train-worker-0 is on node n1-0, which is not ready"),
     ]
     assert [(row.rank, row.node) for row in verdict.rows] == [(None, node) for node in [*FIRST[:3], "n2-0"]]
     # One worker has no annotation, and one worker has an invalid annotation.
     pods = workers("train", 4, FIRST)
     pods[0]["metadata"]["annotations"] = {}
-    pods[1]["metadata"]["annotations"][PLACE] = "here"
+    pods[1]["metadata"]["annotations"][PLACEMENT] = "here"
     (missing, invalid) = verify(job_case(pods)).problems
     assert missing.text == f"train-worker-0: {no_annotation}"
-    assert invalid.text.startswith(f"train-worker-1: annotation {PLACE} cannot be read: ")
+    assert invalid.text.startswith(f"train-worker-1: annotation {PLACEMENT} cannot be read: ")
 
 
 def test_ranks_are_ordered_by_ultraserver_and_node_as_in_the_init_script() -> None:

@@ -425,7 +425,10 @@ def failed_nodes_finding(choice: str = "", **known: Any) -> Finding:
     """Returns the finding about the program, for a running job with two failed nodes."""
     pods = workers("train", 4, FIRST)
     for pod in pods:
-        pod["metadata"]["annotations"] |= {keys.OPENED: "2026-11-21T11:50:00Z", keys.PLACE: GATED_PLACEMENT}
+        pod["metadata"]["annotations"] |= {
+            keys.OPENED: "2026-11-21T11:50:00Z",
+            keys.PLACEMENT: GATED_PLACEMENT,
+        }
         pod["spec"]["nodeSelector"] |= {SERVER_4: "us-01"}
         pod["metadata"]["annotations"] |= {keys.ON_NODE_FAILURE: choice} if choice else {}
     nodes = changed_nodes(NODES, n1_1={"ready": False}, n1_2=None)

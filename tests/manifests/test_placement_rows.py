@@ -13,7 +13,7 @@ from hypothesis import given
 
 from common.pointers import field_name, parse_pointer
 from contract import keys
-from contract.place import Index, Place, Placer, Summand
+from contract.placement import Index, Placement, Placer, Summand
 from placement.decide.plan import Tuning
 from placement.decide.topology import Topology
 from placement.observe.model import UNITS, Node, Pod, UnitKind, UnitSettings
@@ -77,7 +77,10 @@ def test_the_program_reads_the_placement_annotations_of_the_rows(
     workers: int, size: int, unit: str, table: Table
 ) -> None:
     job = pod_of(table, mpijob(workers), workers - 1)
-    assert (job.place, job.number) == (Place(Placer.WHOLE_JOB, workers, size, unit, INDEX), workers - 1)
+    assert (job.placement, job.number) == (
+        Placement(Placer.WHOLE_JOB, workers, size, unit, INDEX),
+        workers - 1,
+    )
     assert (job.job, job.gated, job.fault) == ("default.train", True, None)
 
 
@@ -208,7 +211,10 @@ def job_with_ranks(**launcher: Json) -> Json:
 def test_a_launcher_that_runs_ranks_is_counted_as_a_worker(table: Table) -> None:
     job = job_with_ranks()
     launcher = pod_of(table, job, 3)
-    assert (launcher.place, launcher.number) == (Place(Placer.WHOLE_JOB, 4, 4, keys.SERVER_4, INDEX), 3)
+    assert (launcher.placement, launcher.number) == (
+        Placement(Placer.WHOLE_JOB, 4, 4, keys.SERVER_4, INDEX),
+        3,
+    )
 
 
 @pytest.mark.parametrize(("workers", "index"), [(8, 0), (8, 3), (8, 4), (16, 15), (6, 1), (6, 4)])
@@ -222,12 +228,12 @@ def test_the_program_pins_the_blocks_that_the_rows_for_pods_keep_together(
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
     changed_pod = evaluate(base_table, request_for(pod)).after
     job = pod_of(table, mpijob(workers), index)
-    assert job.place
+    assert job.placement
     assert changed_pod["metadata"]["labels"][keys.BLOCK] == str(job.block)
     terms = changed_pod["spec"]["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    assert [term["topologyKey"] for term in terms] == [job.place.unit]
+    assert [term["topologyKey"] for term in terms] == [job.placement.unit]
     # A Pod with a placement annotation gets a pin, so it needs no affinity terms.
-    metadata = metadata | {"annotations": {keys.PLACE: str(job.place)}}
+    metadata = metadata | {"annotations": {keys.PLACEMENT: str(job.placement)}}
     assert not evaluate(table, request_for(pod | {"metadata": metadata})).operations
 
 
@@ -253,7 +259,7 @@ FORGED = {
         "labels": {keys.JOB: "team-b.victim", "mine": "x"},
         "annotations": {
             keys.JOB: "team-b.victim",
-            keys.PLACE: "placer=gate workers=24 size=2 unit=topology.kubernetes.io/zone index=name",
+            keys.PLACEMENT: "placer=gate workers=24 size=2 unit=topology.kubernetes.io/zone index=name",
             keys.OPENED: "2026-01-01T00:00:00Z",
             "mine": "x",
         },
@@ -295,14 +301,14 @@ def test_forged_placement_annotations_are_replaced_or_removed_with_a_warning(
         assert record.find_marks(template) == record.find_marks(get(honest.after, path))
         assert template["metadata"]["labels"]["mine"] == template["metadata"]["annotations"]["mine"] == "x"
         assert template["spec"]["schedulingGates"][0] == {"name": "example.com/mine"}
-        for place in record.find_marks(FORGED):
+        for placement in record.find_marks(FORGED):
             messages = [
                 text
                 for text in outcome.warnings
-                if f" your value: {field_name((*path, *parse_pointer(place)))} is " in text
+                if f" your value: {field_name((*path, *parse_pointer(placement)))} is " in text
             ]
-            same = record.find_marks(template).get(place) == record.find_marks(FORGED)[place]
-            assert len(messages) == (0 if same else 1), place
+            same = record.find_marks(template).get(placement) == record.find_marks(FORGED)[placement]
+            assert len(messages) == (0 if same else 1), placement
     assert not evaluate(table, request_for(outcome.after)).operations
 
 
@@ -369,4 +375,4 @@ def test_a_launcher_has_its_job_in_an_annotation_because_affinity_terms_match_la
     assert "labels" not in template["metadata"]
     pod = read_pod(template)
     assert pod
-    assert (pod.job, pod.gated, pod.place) == ("default.train", True, None)
+    assert (pod.job, pod.gated, pod.placement) == ("default.train", True, None)

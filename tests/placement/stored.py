@@ -103,7 +103,7 @@ def worker(name: str, index: int, workers: int, namespace: str = "team") -> Obje
             "creationTimestamp": "2026-11-21T11:59:00Z",
             "labels": {keys.JOB: f"{namespace}.{name}", INDEX: str(index)},
             "annotations": {
-                keys.PLACE: f"placer=gate workers={workers} size=4 unit={SERVER_4} index=labels/{INDEX}"
+                keys.PLACEMENT: f"placer=gate workers={workers} size=4 unit={SERVER_4} index=labels/{INDEX}"
             },
         },
         "spec": {

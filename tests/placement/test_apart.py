@@ -207,7 +207,9 @@ def test_the_terms_of_a_worker_that_is_being_deleted_keep_jobs_off_its_unit() ->
 
 def test_a_unit_that_a_pod_without_a_job_keeps_all_jobs_off_is_not_reserved() -> None:
     running_pods = bind_pods(
-        mpi_workers("b", 4), select_nodes(TWO_SERVERS, *(f"n2-{place}" for place in range(4))), started=True
+        mpi_workers("b", 4),
+        select_nodes(TWO_SERVERS, *(f"n2-{number}" for number in range(4))),
+        started=True,
     )
     old_pods = [replace(pod, created=pod.created.replace(year=2025)) for pod in mpi_workers("a", 12)]
     decision = decide(
@@ -465,7 +467,7 @@ def test_other_jobs_get_the_unit_of_a_failed_admission_last() -> None:
     )
     assert placed_jobs(decision) == {"b": "us-02-a"}
     running_job = bind_pods(
-        job("c", 4), select_nodes(TWO_SERVERS, *(f"n2-{place}" for place in range(4))), started=True
+        job("c", 4), select_nodes(TWO_SERVERS, *(f"n2-{number}" for number in range(4))), started=True
     )
     decision = decide(
         Topology(TWO_SERVERS.values()), [other_pod, *running_job, *job("b", 2)], later, memory=eviction.memory

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from contract.keys import PLACE
+from contract.keys import PLACEMENT
 from placement import __main__ as program
 from placement import messages
 from tests.kube.fake import FakeApi
@@ -66,8 +66,8 @@ def test_a_job_of_any_kind_is_found_by_its_name(
         pod["metadata"]["ownerReferences"] = [
             {"kind": "Job", "name": name_fields.get("owner"), "controller": True}
         ]
-        if "group" in name_fields and PLACE in pod["metadata"]["annotations"]:
-            pod["metadata"]["annotations"][PLACE] += " group=labels/group"
+        if "group" in name_fields and PLACEMENT in pod["metadata"]["annotations"]:
+            pod["metadata"]["annotations"][PLACEMENT] += " group=labels/group"
     assert "no pod of team/other waits" in run_command("open", "team/other").output
     assert len(run_command("open", "team/c").output.splitlines()) == 5
     assert gated_jobs(api) == {"team/a", "team/b", "other/a"}

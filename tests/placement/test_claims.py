@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from contract.keys import DRIVER, HOSTNAME, NEURON, PLACE
+from contract.keys import DRIVER, HOSTNAME, NEURON, PLACEMENT
 from kube.api import Object
 from placement.decide.allocation import unmet_request
 from placement.decide.fit import lacking_resource
@@ -333,8 +333,8 @@ def store_single_worker(api: FakeApi, name: str, device_request: Object) -> None
         api, "resourceclaimtemplates", name, "team", spec={"spec": claim_spec(device_request, mode=1)}
     )
     (pod,) = claiming_pods(name, 1, {"resourceClaimTemplateName": name})
-    place = f"placer=gate workers=1 size=1 unit={HOSTNAME} index=labels/{INDEX}"
-    pod["metadata"]["annotations"][PLACE] = place
+    placement = f"placer=gate workers=1 size=1 unit={HOSTNAME} index=labels/{INDEX}"
+    pod["metadata"]["annotations"][PLACEMENT] = placement
     store_with_claims(api, [pod])
 
 

@@ -64,15 +64,15 @@ def test_the_units_of_a_plan_are_held_for_its_job() -> None:
 def test_a_plan_is_ignored_for_workers_that_were_created_later(workers: int) -> None:
     """The workers may have been recreated because their planned unit failed."""
     pods = job("a", workers)
-    place, nodes = pods[0].place, servers(3)
-    assert place
-    plan = "1=us-02" if place.size > 1 else "1=n1-1 2=n1-2"
-    running_pods = bind_pods(pods[: place.size], list(nodes.values())[: place.size], started=True)
+    placement, nodes = pods[0].placement, servers(3)
+    assert placement
+    plan = "1=us-02" if placement.size > 1 else "1=n1-1 2=n1-2"
+    running_pods = bind_pods(pods[: placement.size], list(nodes.values())[: placement.size], started=True)
     running_pods[0] = replace(running_pods[0], plan=plan)
-    new_pods = [replace(pod, created=NOW + timedelta(seconds=1)) for pod in pods[place.size :]]
+    new_pods = [replace(pod, created=NOW + timedelta(seconds=1)) for pod in pods[placement.size :]]
     nodes_with_failures = changed_nodes(nodes, n2_0={"ready": False}, n1_1={"ready": False})
     decision = decide(Topology(nodes_with_failures), [*running_pods, *new_pods], NOW + timedelta(seconds=2))
-    assert placed_jobs(decision) == {"a": "us-03" if place.size > 1 else "n2-1 n1-2"}
+    assert placed_jobs(decision) == {"a": "us-03" if placement.size > 1 else "n2-1 n1-2"}
 
 
 def test_a_plan_is_ignored_for_a_block_that_has_a_node() -> None:

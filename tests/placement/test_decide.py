@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from contract.keys import SERVER_2, SERVER_4
-from contract.place import Place, Placer
+from contract.placement import Placement, Placer
 from placement import messages
 from placement.decide.decide import assume
 from placement.decide.plan import Decision, Failure, Memory, Tuning, Unsettled
@@ -351,14 +351,14 @@ CASES = [
     Case(
         "a job with a worker number that is too high waits",
         ONE_SERVER,
-        [*job("a", 4), replace(job("a", 5, config=4)[4], place=job("a", 4)[0].place)],
+        [*job("a", 4), replace(job("a", 5, config=4)[4], placement=job("a", 4)[0].placement)],
         {},
         {"a": "a-worker-4 has number 4, but annotation ultraserver-webhook.io/place has 4 workers"},
     ),
     Case(
         "a job whose workers have different annotations waits",
         ONE_SERVER,
-        with_first_pod(job("a", 4), place=job("a", 8)[0].place),
+        with_first_pod(job("a", 4), placement=job("a", 8)[0].placement),
         {},
         {"a": "its workers have different placement annotations: 4 workers of node config 4 and 8 workers"},
     ),
@@ -372,7 +372,7 @@ CASES = [
     Case(
         "a job with an invalid annotation waits",
         ONE_SERVER,
-        with_first_pod(job("a", 4), place=None, fault=("place", "annotation x is 'y'")),
+        with_first_pod(job("a", 4), placement=None, fault=("placement", "annotation x is 'y'")),
         {},
         {"a": "a-worker-0: annotation x is 'y'"},
     ),
@@ -393,10 +393,10 @@ CASES = [
     Case(
         "pods with an unknown label of units wait",
         ONE_SERVER,
-        [replace(pod, place=Place(Placer.WHOLE_JOB, 4, 4, "rack")) for pod in job("a", 4)],
+        [replace(pod, placement=Placement(Placer.WHOLE_JOB, 4, 4, "rack")) for pod in job("a", 4)],
         {},
         {
-            f"a-worker-{index}": "names units of 4 nodes with the label 'rack': the rule table has none"
+            f"a-worker-{index}": "names units of 4 nodes with label 'rack': the rule table has none"
             for index in range(4)
         },
     ),
@@ -856,7 +856,9 @@ def test_the_cache_of_the_last_decision_does_not_change_a_decision(seed: int) ->
     nodes, memory, units = servers(4), Memory(), UNITS
     pairless = UnitSettings({key: kind for key, kind in UNITS.kinds.items() if key != SERVER_2})
     pods = [
-        *bind_pods(job("runs", 4), select_nodes(nodes, *(f"n1-{place}" for place in range(4))), started=True),
+        *bind_pods(
+            job("runs", 4), select_nodes(nodes, *(f"n1-{number}" for number in range(4))), started=True
+        ),
         *bind_pods(job("pair", 2), select_nodes(nodes, "n2-0", "n2-1"), started=True),
         *(pod for number in range(6) for pod in job(f"w{number}", random_source.choice([1, 2, 4, 8]))),
     ]
@@ -871,7 +873,7 @@ def test_the_cache_of_the_last_decision_does_not_change_a_decision(seed: int) ->
             case 2:
                 number = random_source.randrange(len(pods))
                 pods[number] = replace(
-                    pods[number], priority=step, fault=random_source.choice([None, ("place", "x")])
+                    pods[number], priority=step, fault=random_source.choice([None, ("placement", "x")])
                 )
             case 3:
                 del pods[random_source.randrange(len(pods))]

@@ -35,7 +35,7 @@ def running(
     name: str, unit: int, run_time: timedelta, limit: timedelta | None, **changes: object
 ) -> list[Pod]:
     """Returns the pods of a job that has run on an UltraServer for the given time."""
-    nodes = select_nodes(FOUR_SERVERS, *(f"n{unit}-{place}" for place in range(4)))
+    nodes = select_nodes(FOUR_SERVERS, *(f"n{unit}-{number}" for number in range(4)))
     pods = bind_pods(job(name, 4, limit=limit, age=run_time + MINUTE, **changes), nodes, started=True)
     return [replace(pod, admitted_at=NOW - run_time) for pod in pods]
 

@@ -75,7 +75,7 @@ def test_jobs_that_a_guarantee_excludes_do_not_each_examine_all_units(
 
 
 def test_the_team_gets_its_units_although_another_job_has_the_reservation() -> None:
-    other_job = running("other", *(f"n1-{place}" for place in range(4)), limit=9 * HOUR)
+    other_job = running("other", *(f"n1-{number}" for number in range(4)), limit=9 * HOUR)
     decision = decision_about(other_job, job("first", 4, age=720 * HOUR), job("own", 8, **TEAM))
     assert list(placed_jobs(decision)) == ["vision-a/own"]
     assert decision.cluster.reservations
@@ -83,7 +83,7 @@ def test_the_team_gets_its_units_although_another_job_has_the_reservation() -> N
 
 
 def test_nodes_that_are_reserved_for_another_job_are_also_kept_for_the_team() -> None:
-    other_job = running("other", *(f"n1-{place}" for place in range(4)), limit=9 * HOUR)
+    other_job = running("other", *(f"n1-{number}" for number in range(4)), limit=9 * HOUR)
     guarantees = (Guarantee(("vision-*",), SERVER_4, 1),)
     waiting_job = job("single", 8, config=1, age=9 * HOUR)
     decision = decision_about(other_job, waiting_job, job("own", 4, **TEAM), guarantees=guarantees)
@@ -93,7 +93,7 @@ def test_nodes_that_are_reserved_for_another_job_are_also_kept_for_the_team() ->
 
 def test_a_team_may_use_free_units_although_not_all_guarantees_can_be_met() -> None:
     two_guarantees = (*TWO_UNITS, Guarantee(("speech",), SERVER_4, 1))
-    other_job = running("other", *(f"n{server}-{place}" for server in (1, 2) for place in range(4)))
+    other_job = running("other", *(f"n{server}-{number}" for server in (1, 2) for number in range(4)))
     decision = decision_about(other_job, job("own", 4, **TEAM), guarantees=two_guarantees)
     assert set(placed_jobs(decision)) == {"vision-a/own"}
 
@@ -101,7 +101,7 @@ def test_a_team_may_use_free_units_although_not_all_guarantees_can_be_met() -> N
 def test_a_single_worker_gets_a_node_of_a_unit_in_use_but_not_of_a_kept_unit() -> None:
     decision = decision_about(running("other", "n1-0"), job("one", 1))
     assert placed_jobs(decision) == {"one": "n1-1"}
-    full_unit = running("other", *(f"n1-{place}" for place in range(4)))
+    full_unit = running("other", *(f"n1-{number}" for number in range(4)))
     assert not placed_jobs(decision_about(full_unit, job("one", 1)))
 
 
@@ -137,7 +137,7 @@ def test_beyond_its_guarantee_a_team_does_not_get_units_owed_to_other_teams() ->
 
 
 def test_guaranteed_units_for_which_no_unit_is_free_are_unmet() -> None:
-    other_jobs = [*running("other", *(f"n1-{place}" for place in range(4))), *running("one", "n2-0")]
+    other_jobs = [*running("other", *(f"n1-{number}" for number in range(4))), *running("one", "n2-0")]
     decision = decision_about(other_jobs, guarantees=TWO_UNITS)
     assert decision.cluster.guarantees is not None
     assert decision.cluster.guarantees.unmet_units == {TWO_UNITS[0]: 1}
@@ -168,7 +168,7 @@ def decision_with_racks(
 
 @pytest.mark.parametrize("racks", [True, False])
 def test_a_guarantee_of_a_family_does_not_affect_jobs_of_another_family(*, racks: bool) -> None:
-    other_job = running("other", *(f"n1-{place}" for place in range(4)), limit=9 * HOUR)
+    other_job = running("other", *(f"n1-{number}" for number in range(4)), limit=9 * HOUR)
     first_job, team_job = job("first", 12, age=720 * HOUR), job("own", 4, **TEAM)
     decision = decision_with_racks(
         other_job, first_job, team_job, guarantees=(Guarantee(("vision-*",), RACK, 2),), racks=racks
@@ -180,7 +180,9 @@ def test_a_guarantee_of_a_family_does_not_affect_jobs_of_another_family(*, racks
 
 def test_a_job_with_three_large_blocks_needs_three_shared_racks() -> None:
     job_with_large_blocks = [
-        replace(pod, demand=GPU_DEMAND, place=pod.place and replace(pod.place, size=10, unit=RACK))
+        replace(
+            pod, demand=GPU_DEMAND, placement=pod.placement and replace(pod.placement, size=10, unit=RACK)
+        )
         for pod in job("ten", 30, config=1)
     ]
     decision = decision_with_racks(job_with_large_blocks, guarantees=(Guarantee(("vision-*",), RACK, 1),))
@@ -190,7 +192,7 @@ def test_a_job_with_three_large_blocks_needs_three_shared_racks() -> None:
 
 
 def test_a_team_gets_a_unit_of_a_failed_admission_last() -> None:
-    memory = Memory(doubtful_nodes={f"n1-{place}": NOW - 59 * MINUTE for place in range(4)})
+    memory = Memory(doubtful_nodes={f"n1-{number}": NOW - 59 * MINUTE for number in range(4)})
     assert placed_jobs(decision_about(job("own", 4, **TEAM), memory=memory)) == {"vision-a/own": "us-02"}
 
 
@@ -232,15 +234,15 @@ def test_units_owed_to_a_team_are_not_reserved_as_smaller_units() -> None:
 
 def test_a_team_is_owed_another_unit_if_a_node_of_its_unit_is_sick() -> None:
     nodes = {**THREE_SERVERS, "n1-0": replace(THREE_SERVERS["n1-0"], ready=False)}
-    team_job = running("own", *(f"n1-{place}" for place in range(4)), **TEAM)
+    team_job = running("own", *(f"n1-{number}" for number in range(4)), **TEAM)
     one_unit = (Guarantee(("vision-*",), SERVER_4, 1),)
     decision = decision_about(team_job, job("four", 4), job("more", 4), guarantees=one_unit, nodes=nodes)
     assert set(placed_jobs(decision)) == {"four"}
 
 
 def test_a_free_unit_is_not_called_kept_if_too_few_units_are_free() -> None:
-    team_job = running("own", *(f"n1-{place}" for place in range(4)), **TEAM)
-    other_job = running("more", *(f"n2-{place}" for place in range(4)))
+    team_job = running("own", *(f"n1-{number}" for number in range(4)), **TEAM)
+    other_job = running("more", *(f"n2-{number}" for number in range(4)))
     one_unit = (Guarantee(("vision-*",), SERVER_4, 1),)
     assert (
         "us-03"

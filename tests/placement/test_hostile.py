@@ -10,7 +10,7 @@ import pytest
 
 from contract import keys
 from contract.keys import DEVICES, GATE, HOSTNAME, SERVER_2, SERVER_4
-from contract.place import Placer, job_id
+from contract.placement import Placer, job_id
 from placement.decide.plan import Failure, Memory
 from placement.decide.topology import Topology
 from placement.observe.model import is_jobless
@@ -72,12 +72,14 @@ class Tenant:
         """Returns a random part of the keys, each with one of its values."""
         return {key: self.one(*values) for key, values in choices.items() if self._random.random() < 0.8}
 
-    def place(self) -> dict[str, str]:
+    def placement(self) -> dict[str, str]:
         """Returns a placement annotation with random fields, or no annotation."""
         fields = {
             key: value for key, values in PLACE_FIELDS.items() if (value := self.one(*values)) is not None
         }
-        return self.one({}, *[{keys.PLACE: " ".join(f"{key}={value}" for key, value in fields.items())}] * 4)
+        return self.one(
+            {}, *[{keys.PLACEMENT: " ".join(f"{key}={value}" for key, value in fields.items())}] * 4
+        )
 
     def term(self) -> dict[str, Any]:
         """Returns a node selector term."""
@@ -101,7 +103,7 @@ class Tenant:
                 "name": f"{self.one('a-worker', 'b', 'sleep')}-{self.one(0, 1, 2, 3, 4)}",
                 "uid": str(self._random.random()),
                 "labels": self.part({keys.JOB: POD_TEXTS[keys.JOB], "i": NUMBERS, keys.LOOSE: ("", None)}),
-                "annotations": self.part(POD_TEXTS) | self.place(),
+                "annotations": self.part(POD_TEXTS) | self.placement(),
                 "creationTimestamp": "2026-11-20T11:00:00Z",
                 "deletionTimestamp": self.one(None, None, None, "2026-11-21T11:00:00Z"),
             },
@@ -161,11 +163,11 @@ def test_random_pods_cause_no_error_and_no_node_is_assigned_twice(check_tenants:
         used_nodes = {pod.node for pod in hostile if pod.demand.uses(DEVICES) and pod.node}
         assigned_nodes: list[str] = []
         for admission in decision.admissions:
-            size = admission.job.place.size
+            size = admission.job.placement.size
             units = {*admission.blocks.values()}
             was_admitted = any(member.pod.node or member.pod.admitted_at for member in admission.job.workers)
             for value in units if size > 1 and not was_admitted else ():
-                names = TOPOLOGY.units_of_label(admission.job.place.unit)[value].names
+                names = TOPOLOGY.units_of_label(admission.job.placement.unit)[value].names
                 assert used_nodes.isdisjoint(names)
                 assigned_nodes += names
         assert len(assigned_nodes) == len(set(assigned_nodes))

@@ -249,8 +249,8 @@ def test_a_job_that_restarts_keeps_at_most_the_default_time_limit_as_its_age() -
 
 def test_nodes_that_become_ready_one_after_the_other_have_time_for_it() -> None:
     fleet = Fleet(servers(2), running("restart"))
-    first_states = {f"n1_{place}": {"ready": False} for place in range(4)}
-    all_states = {f"n{unit}_{place}": {"ready": False} for unit in (1, 2) for place in range(4)}
+    first_states = {f"n1_{number}": {"ready": False} for number in range(4)}
+    all_states = {f"n{unit}_{number}": {"ready": False} for unit in (1, 2) for number in range(4)}
     assert not fleet.decide(40 * SECOND, **all_states).deletions
     decision = fleet.decide(SECOND, **first_states)  # half of the nodes are Ready again
     assert not decision.deletions
@@ -261,7 +261,9 @@ def test_nodes_that_become_ready_one_after_the_other_have_time_for_it() -> None:
 def test_ready_nodes_without_devices_do_not_count_when_most_nodes_are_not_ready() -> None:
     cpu_nodes = {f"cpu-{number}": Node(f"cpu-{number}", {}) for number in range(10)}
     fleet = Fleet({**servers(2), **cpu_nodes}, running("restart"))
-    decision = fleet.decide(**{f"n{unit}_{place}": {"ready": False} for unit in (1, 2) for place in range(4)})
+    decision = fleet.decide(
+        **{f"n{unit}_{number}": {"ready": False} for unit in (1, 2) for number in range(4)}
+    )
     assert not decision.deletions
     assert waiting_reasons(decision)["a"].endswith(messages.MOST_NOT_READY)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from contract.keys import PLACE
+from contract.keys import PLACEMENT
 from placement import messages
 from placement.messages import FAULTS, WITHOUT_NAMES, EventReason, Reason
 from tests import texts
@@ -107,7 +107,7 @@ TEXTS: dict[str, list[tuple[tuple[Any, ...], str]]] = {
 """For each function: its arguments, and the text that it returns."""
 
 FAULT_TEXTS: dict[str, tuple[tuple[object, ...], str]] = {
-    "place": (("why",), "why"),
+    "placement": (("why",), "why"),
     "gates": ((17,), "it has 17 scheduling gates: at most 16 are supported"),
     "conditions": (
         (201, 9),
@@ -143,9 +143,9 @@ FAULT_TEXTS: dict[str, tuple[tuple[object, ...], str]] = {
     ),
     "units": (
         (4, "l"),
-        f"annotation {PLACE} names units of 4 nodes with the label 'l': the rule table has none",
+        f"annotation {PLACEMENT} names units of 4 nodes with label 'l': the rule table has none",
     ),
-    "devices": (("r",), f"it requests no r: remove annotation {PLACE}"),
+    "devices": (("r",), f"it requests no r: remove annotation {PLACEMENT}"),
     "unlabelled": (("n", "l"), "it is on node n, which has no label l and so is in no unit"),
 }
 
@@ -167,7 +167,7 @@ CONSTANTS = {
     "no_devices": "{} claims no Neuron devices: create the job with ultraserver-webhook.io/inject: false",
     "NO_WORKERS": "none of its workers exists yet",
     "missing": "{} of {} workers exist",
-    "high_number": f"{{}} has number {{}}, but annotation {PLACE} has {{}} workers",
+    "high_number": f"{{}} has number {{}}, but annotation {PLACEMENT} has {{}} workers",
     "same_number": "{} and {} have the same number {}",
     "partial_unit": "{} workers do not fill units of {} nodes",
     "many_terms": "its workers have {} anti-affinity terms: at most {} are supported",

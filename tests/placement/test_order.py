@@ -77,7 +77,7 @@ def test_a_job_does_not_age_while_its_author_prevents_its_admission() -> None:
     other_job = job("a", 16, age=MINUTE)
     for stuck_pods in (
         [replace(evil_job[0], gates=("mine", *evil_job[0].gates)), *evil_job[1:]],
-        [replace(evil_job[0], fault=("place", "its annotations are too long")), *evil_job[1:]],
+        [replace(evil_job[0], fault=("placement", "its annotations are too long")), *evil_job[1:]],
     ):
         memory = decision_about(stuck_pods).memory
         assert memory.age_starts == {("evil", "evil.evil"): NOW}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from contract.keys import GATE, HOSTNAME, SERVER_4
-from contract.place import Place, Placer
+from contract.placement import Placement, Placer
 from placement.decide.plan import Decision, Tuning
 from placement.decide.topology import Topology
 from placement.observe.model import UNITS, Demand, Node, Pod, UnitKind, UnitSettings, units_of
@@ -46,10 +46,10 @@ def rack(name: str, nodes: int, sick: int = 0) -> list[Node]:
 
 
 def job(name: str, workers: int, size: int = 0, demand: Demand = DEMAND, **changes: Any) -> list[Pod]:
-    place = Place(Placer.WHOLE_JOB, workers, size or workers, LABEL)
+    placement = Placement(Placer.WHOLE_JOB, workers, size or workers, LABEL)
     common: dict[str, Any] = {"job": f"team.{name}", "gates": (GATE,), "created": NOW, "demand": demand}
     return [
-        Pod("team", f"{name}-{at}", f"{name}/{at}", place=place, number=at, **(common | changes))
+        Pod("team", f"{name}-{at}", f"{name}/{at}", placement=placement, number=at, **(common | changes))
         for at in range(workers)
     ]
 
@@ -247,7 +247,7 @@ def test_a_job_that_only_some_nodes_of_a_unit_suit_does_not_get_the_unit() -> No
     first_job = job("first", 1, 1, demands["b"], created=NOW - 2 * HOUR)
     pods = [
         *job("large", 2, 1, demands["a"], created=NOW - 3 * HOUR),
-        *(replace(pod, place=Place(Placer.WHOLE_JOB, 1, 1, HOSTNAME)) for pod in first_job),
+        *(replace(pod, placement=Placement(Placer.WHOLE_JOB, 1, 1, HOSTNAME)) for pod in first_job),
         *job("second", 1, 1, demands["a"], created=NOW - HOUR),
     ]
     tuning = Tuning(units=UnitSettings(kinds, frozenset({CHIP})))

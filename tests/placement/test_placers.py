@@ -34,11 +34,11 @@ def worker(
     """Returns a worker of a job of four with other fields in its annotation. An empty field is removed."""
     raw: dict[str, Any] = stored.worker("a", position, 4)
     metadata, spec = raw["metadata"], raw["spec"]
-    annotation = dict(word.split("=") for word in metadata["annotations"][keys.PLACE].split()) | fields
+    annotation = dict(word.split("=") for word in metadata["annotations"][keys.PLACEMENT].split()) | fields
     if group:
         metadata["labels"] |= {GROUP: group, stored.INDEX: str(number)}
         annotation["group"] = f"labels/{GROUP}"
-    metadata["annotations"][keys.PLACE] = " ".join(
+    metadata["annotations"][keys.PLACEMENT] = " ".join(
         f"{key}={annotation[key]}" for key in annotation if annotation[key]
     )
     if annotation["placer"] != "gate":
@@ -76,7 +76,7 @@ def test_gates_and_admission_annotations_of_other_placers_jobs_are_not_trusted(p
     raw_pods: list[dict[str, Any]] = [stored.worker("a", index, 4) for index in range(4)]
     for raw in raw_pods:
         annotations = raw["metadata"]["annotations"]
-        annotations[keys.PLACE] = annotations[keys.PLACE].replace("gate", placer)
+        annotations[keys.PLACEMENT] = annotations[keys.PLACEMENT].replace("gate", placer)
     gated_pods = [pod for raw in raw_pods if (pod := read_pod(raw))]
     decision = decide(TWO_SERVERS, gated_pods, NOW)
     assert not decision.admissions
@@ -129,7 +129,7 @@ def pods_of_older_release(kind: str, name: str, unit: str = "", pins: int = 0, b
         raw: dict[str, Any] = stored.worker(name, index, 4)
         metadata, spec = raw["metadata"], raw["spec"]
         if kind == "LeaderWorkerSet":
-            metadata["annotations"][keys.PLACE] += f" group=labels/{GROUP}"
+            metadata["annotations"][keys.PLACEMENT] += f" group=labels/{GROUP}"
             metadata["labels"][GROUP] = "0"
         if index < pins:
             metadata["annotations"][OPENED] = "2026-11-21T11:00:00Z"

@@ -53,7 +53,7 @@ NODES = servers(40)
 
 def node_names(number: int) -> list[str]:
     """Returns the names of the nodes of an UltraServer."""
-    return [f"n{number}-{place}" for place in range(4)]
+    return [f"n{number}-{index}" for index in range(4)]
 
 
 def tuning(*guarantees: Guarantee) -> Tuning:
@@ -245,8 +245,8 @@ def test_no_job_is_preempted_if_too_many_victims_are_needed() -> None:
     pods = [
         pod
         for number in range(1, count + 1)
-        for place in range(4)
-        for pod in running(f"s{number}-{place}", f"n{number}-{place}")
+        for index in range(4)
+        for pod in running(f"s{number}-{index}", f"n{number}-{index}")
     ]
     assert not World(count, [*pods, *job("own", 4 * count, **PREEMPTOR)]).decide().deletions
     smaller_world = World(count, [*pods, *job("own", 4 * count - 4, **PREEMPTOR)])
@@ -255,7 +255,7 @@ def test_no_job_is_preempted_if_too_many_victims_are_needed() -> None:
 
 def test_no_job_is_preempted_while_most_nodes_are_not_ready() -> None:
     world = World(2, [*running_jobs({}, {"on_failure": ""}), *job("own", 4, **PREEMPTOR)])
-    node_states = {f"n2_{place}": {"ready": False} for place in range(4)} | {"n1_0": {"ready": False}}
+    node_states = {f"n2_{number}": {"ready": False} for number in range(4)} | {"n1_0": {"ready": False}}
     assert not world.decide(**node_states).deletions
 
 

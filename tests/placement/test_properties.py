@@ -101,10 +101,10 @@ def admissions(decision: Decision) -> Iterator[tuple[int, list[frozenset[str]]]]
     """Yields, for each admitted job, the size of its units and the nodes of each unit."""
     topology = Topology(servers(SERVERS).values())
     for admission in decision.admissions:
-        place = admission.job.place
+        placement = admission.job.placement
         yield (
-            place.size,
-            [topology.units_of_label(place.unit)[unit].names for unit in admission.blocks.values()],
+            placement.size,
+            [topology.units_of_label(placement.unit)[unit].names for unit in admission.blocks.values()],
         )
 
 
@@ -119,7 +119,7 @@ def test_all_workers_of_an_admitted_job_get_units_and_no_node_is_assigned_twice(
     for admission in decision.admissions:
         assert admission.job.unpinned_workers == admission.job.workers
         assert admission.blocks.keys() == admission.job.blocks.keys()
-        assert len(admission.job.workers) == admission.job.place.workers
+        assert len(admission.job.workers) == admission.job.placement.workers
     for size, blocks in admissions(decision):
         assert all(len(block) == size and block <= free for block in blocks)
         assigned_nodes += [name for block in blocks for name in block]
@@ -142,8 +142,8 @@ def test_no_job_waits_that_would_fit_with_the_jobs_before_it(
     for next_job in sorted(jobs(waiting_pods), key=lambda job: (-job.priority, job.created, job.key)):
         if next_job.obstacle:
             continue
-        place = next_job.place
-        need = (place.workers // place.size, place.size)
+        placement = next_job.placement
+        need = (placement.workers // placement.size, placement.size)
         if next_job.key in admitted_keys:
             needs.append(need)
         else:
@@ -174,7 +174,7 @@ def test_after_a_crash_at_any_write_the_same_jobs_are_admitted_completely(
             pins = {pod.pin for pod in block}
             assert len(pins) == 1, "all workers of a block have the same pin, or none has a pin"
             assert (pins == {None}) is (one_job.key not in admitted_jobs(pods_after))
-            units_by_id = topology.units_of_label(one_job.place.unit)
+            units_by_id = topology.units_of_label(one_job.placement.unit)
             assigned_nodes += [node.name for pin in pins - {None} for node in units_by_id[pin].nodes]
     assert len(assigned_nodes) == len(set(assigned_nodes))
     assert not decide(topology, pods_after, NOW).admissions
@@ -212,7 +212,9 @@ def test_writes_of_an_old_leader_do_not_split_a_block(
         ):
             continue
         present_pod = (
-            pin_pod(present_pod, pod.place.unit, unit, NOW, plan) if unit and pod.place else present_pod
+            pin_pod(present_pod, pod.placement.unit, unit, NOW, plan)
+            if unit and pod.placement
+            else present_pod
         )
         pods_by_uid[pod.uid] = ungate_pod(present_pod) if removes_gate else present_pod
     for one_job in jobs(pods_by_uid.values()):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from contract import keys
 from contract.keys import DEVICES, HOSTNAME, SERVER_4
-from contract.place import Index, Place, Placer, Summand
+from contract.placement import Index, Placement, Placer, Summand
 from placement.limits import (
     MOST_ANNOTATIONS,
     MOST_CONDITIONS,
@@ -28,8 +28,8 @@ from tests.helpers import examples
 from tests.placement.world import fault_text
 
 INDEX = "training.kubeflow.org/replica-index"
-PLACE = Place(Placer.WHOLE_JOB, 16, 4, SERVER_4, Index((Summand(f"labels/{INDEX}"),)))
-PLACE_ANNOTATION = {keys.PLACE: str(PLACE)}
+PLACEMENT = Placement(Placer.WHOLE_JOB, 16, 4, SERVER_4, Index((Summand(f"labels/{INDEX}"),)))
+PLACE_ANNOTATION = {keys.PLACEMENT: str(PLACEMENT)}
 
 
 def pod(**changes: Any) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def node_affinity(*terms: dict[str, Any]) -> dict[str, Any]:
 def test_a_worker_is_read_as_its_operator_creates_it() -> None:
     worker = read_pod(pod())
     assert worker
-    assert (worker.place, worker.number, worker.block) == (PLACE, 7, 1)
+    assert (worker.placement, worker.number, worker.block) == (PLACEMENT, 7, 1)
     assert (worker.key, worker.gated, fault_text(worker)) == (("team", "team.train"), True, "")
     assert worker.created == datetime(2026, 11, 21, 10, tzinfo=UTC)
     assert not any((worker.node, worker.admitted_at, worker.started, worker.deleting, worker.priority))
@@ -126,7 +126,7 @@ def test_for_an_ended_worker_only_its_job_and_number_are_stored(phase: str) -> N
     metadata = {"deletionTimestamp": "2026-11-21T12:00:00Z"}
     assert read_ended(pod(status={"phase": phase}, metadata=metadata)) is None
     assert (
-        read_ended(pod(status={"phase": phase}, metadata={"annotations": {keys.PLACE: "placer=gate"}}))
+        read_ended(pod(status={"phase": phase}, metadata={"annotations": {keys.PLACEMENT: "placer=gate"}}))
         is None
     )
 
@@ -138,7 +138,7 @@ def test_for_an_ended_worker_only_its_job_and_number_are_stored(phase: str) -> N
 def test_a_pod_with_any_content_can_be_read(texts: dict[str, str]) -> None:
     worker = read_pod(pod(metadata={"annotations": PLACE_ANNOTATION | texts, "labels": {INDEX: "3"} | texts}))
     assert worker
-    assert (worker.place is None) is (worker.fault is not None)
+    assert (worker.placement is None) is (worker.fault is not None)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_a_worker_with_too_many_conditions_on_nodes_has_a_fault(spec: dict[str, 
     worker = read_pod(pod(spec=spec))
     assert worker
     assert f"at most {MOST_CONDITIONS} parts of " in fault_text(worker)
-    assert worker.place  # if the pod already runs, it still holds its unit
+    assert worker.placement  # if the pod already runs, it still holds its unit
 
 
 LONG_CONDITIONS = {

@@ -14,7 +14,7 @@ from tests.placement.world import fault_text
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ABSENT: list[dict[str, Any]] = [{}, {"metadata": None, "spec": None, "status": None}]
-PLACE_ANNOTATION = {keys.PLACE: f"placer=gate workers=4 size=4 unit={SERVER_4} index=name"}
+PLACE_ANNOTATION = {keys.PLACEMENT: f"placer=gate workers=4 size=4 unit={SERVER_4} index=name"}
 
 
 def node_affinity(*terms: dict[str, Any]) -> dict[str, Any]:

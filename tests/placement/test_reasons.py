@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from contract.keys import SERVER_2, SERVER_4
-from contract.place import Place, Placer
+from contract.placement import Placement, Placer
 from placement.decide.allocate import Allocator
 from placement.decide.jobs import Job
 from placement.decide.plan import LONGEST_REASON, Admission, Memory, Tuning
@@ -100,7 +100,7 @@ def test_reasons_name_the_job_that_units_are_reserved_for() -> None:
 
 
 def test_a_reason_tells_if_no_node_is_in_a_unit_of_the_jobs_size() -> None:
-    pods = [replace(pod, place=Place(Placer.WHOLE_JOB, 8, 8, "rack")) for pod in job("a", 8)]
+    pods = [replace(pod, placement=Placement(Placer.WHOLE_JOB, 8, 8, "rack")) for pod in job("a", 8)]
     assert waiting_reason(FORTY_SERVERS.values(), pods) == (
         "needs 1 free unit of 8 nodes; 0 free; at most 0 can become free"
     )

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contract.keys import DRIVER, GATE, HOSTNAME, JOB, SERVER_4
-from contract.place import Index, Summand
+from contract.placement import Index, Summand
 from placement import messages
 from placement.__main__ import main
 from placement.decide.allocation import with_devices
@@ -171,7 +171,7 @@ def worlds(draw: st.DrawFn) -> Snapshot:
         pod_labels = {"team": draw(st.sampled_from(["red", "blue"])), JOB: waiting_job[0].job}
         index = draw(st.sampled_from([None, Index((Summand("name", 2),), 1)]))
         waiting_job = [
-            replace(pod, place=pod.place and replace(pod.place, index=index, group="batch"))
+            replace(pod, placement=pod.placement and replace(pod.placement, index=index, group="batch"))
             for pod in waiting_job
         ]
         ended_worker = draw(st.sampled_from([None, EndedWorker(waiting_job[0].key, 0)]))
@@ -217,7 +217,7 @@ def snapshot_with_claims() -> Snapshot:
     }
     used_claim = Claim((), None, 0, "", ((DRIVER, "n1-0", "all"),), ("gone",), extended=False)
     faulty_claim = Claim((), ("requests", 40), 4, "x", (), (), extended=True)
-    faulty_pod = replace(job("faulty", 1)[0], fault=("place", "it is 'my secret'"))
+    faulty_pod = replace(job("faulty", 1)[0], fault=("placement", "it is 'my secret'"))
     other_job = job("plain", 4)
     partly_admitted = [replace(pod, admitted_at=NOW - SECOND, plan="1=us-03") for pod in job("half", 8)[:1]]
     return snapshot_of(
@@ -343,10 +343,13 @@ INVALID_FILES = {
     "not an object": ("[1]", "s.json: Input should be an object"),
     "empty": ("{}", "release is {}: Field required, and 8 more errors: take a snapshot with `kubectl"),
     "wrong type": (
-        ("pods", 0, "place", "workers", "many"),
-        "pods[0].place.workers is 'many': Input should be a va",
+        ("pods", 0, "placement", "workers", "many"),
+        "pods[0].placement.workers is 'many': Input should be a va",
     ),
-    "unknown placer": (("pods", 0, "place", "placer", "me"), "pods[0].place.placer is 'me': Input should be"),
+    "unknown placer": (
+        ("pods", 0, "placement", "placer", "me"),
+        "pods[0].placement.placer is 'me': Input should be",
+    ),
     "escape sequence": (
         ("pods", 0, "created", "\x1b[2J"),
         "pods[0].created is '\\x1b[2J': Input should be a valid",

@@ -49,7 +49,7 @@ def running(unit: int, run_time: timedelta, limit: timedelta | None = None, **ch
     """Returns the pods of a job that has run on an UltraServer for the given time."""
     pods = job(f"r{unit}", 4, limit=limit, **{"namespace": f"other-{unit}", **changes})
     running_pods = bind_pods(
-        pods, select_nodes(FOUR_SERVERS, *(f"n{unit}-{place}" for place in range(4))), started=True
+        pods, select_nodes(FOUR_SERVERS, *(f"n{unit}-{number}" for number in range(4))), started=True
     )
     return [replace(pod, admitted_at=NOW - run_time) for pod in running_pods]
 
@@ -534,7 +534,7 @@ def test_a_limit_that_is_removed_right_after_the_admission_still_applies() -> No
     for limit in (None, DAY):
         running_pods = bind_pods(
             job("short", 4, limit=limit, **EVIL),
-            select_nodes(FOUR_SERVERS, *(f"n1-{place}" for place in range(4))),
+            select_nodes(FOUR_SERVERS, *(f"n1-{number}" for number in range(4))),
         )
         running_pods = [replace(pod, admitted_at=NOW) for pod in running_pods]
         second_decision = decision_about(running_pods, memory=first_decision.memory, now=NOW + SECOND)

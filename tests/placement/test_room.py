@@ -74,13 +74,13 @@ def test_a_worker_cannot_return_to_a_pair_whose_other_node_is_in_use() -> None:
 
 def test_after_one_node_of_a_pair_without_an_ultraserver_is_used_the_other_is_free() -> None:
     labels = {SERVER_4: NO_SERVER, NODE_IDS[SERVER_4]: NO_NODE}
-    nodes = [node(1, place, labels=labels) for place in range(2)]
+    nodes = [node(1, index, labels=labels) for index in range(2)]
     decision = decide(Topology(nodes), [*job("a", 1, age=HOUR), *job("b", 1)], NOW)
     assert placed_jobs(decision) == {"a": "n1-0", "b": "n1-1"}
 
 
 def test_a_worker_returns_to_its_unit_after_the_nodes_got_another_label() -> None:
-    nodes = [node(1, place, labels={SERVER_4: "us-77"}) for place in range(4)]
+    nodes = [node(1, index, labels={SERVER_4: "us-77"}) for index in range(4)]
     pods = job("a", 4)
-    running_pods = bind_pods(pods, [node(1, place) for place in range(4)], started=True)[:3]
+    running_pods = bind_pods(pods, [node(1, index) for index in range(4)], started=True)[:3]
     assert placed_jobs(decide(Topology(nodes), [*running_pods, pods[3]], NOW)) == {"a": "us-77"}

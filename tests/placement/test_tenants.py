@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from contract.keys import GATE, HOSTNAME, SERVER_4
-from contract.place import Place, Placer
+from contract.placement import Placement, Placer
 from placement.decide.allocate import MOST_COMPARED, MOST_DEMANDS, RANKING_COST
 from placement.decide.choose import Ranking
 from placement.decide.cluster import Cluster
@@ -50,9 +50,9 @@ def decision_about(
     return decide(Topology(nodes), chain.from_iterable(pods), now, TUNING, memory)
 
 
-def with_place(pods: Iterable[Pod], **changes: Any) -> list[Pod]:
+def with_placement(pods: Iterable[Pod], **changes: Any) -> list[Pod]:
     """Returns the pods with other values in their placement annotations."""
-    return [replace(pod, place=pod.place and replace(pod.place, **changes)) for pod in pods]
+    return [replace(pod, placement=pod.placement and replace(pod.placement, **changes)) for pod in pods]
 
 
 def without_devices(pods: Iterable[Pod]) -> list[Pod]:
@@ -63,7 +63,7 @@ def test_a_pod_whose_annotation_names_a_zone_does_not_hold_the_zone() -> None:
     sleeping_pod = replace(
         foreign_pod("sleep", PLAIN_NODE.name, neuron=False),
         job="evil.sleep",
-        place=Place(Placer.WHOLE_JOB, 4, 2, ZONE),
+        placement=Placement(Placer.WHOLE_JOB, 4, 2, ZONE),
     )
     decision = decision_about([*FOUR_SERVERS.values(), PLAIN_NODE], [sleeping_pod], job("a", 16))
     assert placed_jobs(decision) == {"a": "us-01 us-02 us-03 us-04"}
@@ -74,7 +74,7 @@ def test_a_pod_whose_annotation_names_a_zone_does_not_hold_the_zone() -> None:
 
 def test_escape_sequences_in_a_users_annotation_are_escaped_in_messages() -> None:
     sleeping_pod = replace(
-        foreign_pod("sleep", "n1-0", neuron=False), place=Place(Placer.WHOLE_JOB, 4, 4, "\x1b[2Jzone")
+        foreign_pod("sleep", "n1-0", neuron=False), placement=Placement(Placer.WHOLE_JOB, 4, 4, "\x1b[2Jzone")
     )
     waiting_pod = replace(sleeping_pod, name="waits", uid="waits", node="", gates=(GATE,), created=NOW)
     decision = decision_about(FOUR_SERVERS.values(), [sleeping_pod, waiting_pod])
@@ -84,7 +84,9 @@ def test_escape_sequences_in_a_users_annotation_are_escaped_in_messages() -> Non
 
 
 def test_a_pod_with_a_device_whose_annotation_names_a_zone_holds_only_its_node() -> None:
-    worker = replace(foreign_pod("w", "n1-0"), job="evil.w", place=Place(Placer.WHOLE_JOB, 4, 2, ZONE))
+    worker = replace(
+        foreign_pod("w", "n1-0"), job="evil.w", placement=Placement(Placer.WHOLE_JOB, 4, 2, ZONE)
+    )
     assert placed_jobs(decision_about(FOUR_SERVERS.values(), [worker], job("a", 12))) == {
         "a": "us-02 us-03 us-04"
     }
@@ -93,7 +95,9 @@ def test_a_pod_with_a_device_whose_annotation_names_a_zone_holds_only_its_node()
 
 def test_pods_without_devices_hold_no_unit() -> None:
     running_pods = without_devices(
-        bind_pods(job("evil", 4, **EVIL), select_nodes(FOUR_SERVERS, *(f"n1-{place}" for place in range(4))))
+        bind_pods(
+            job("evil", 4, **EVIL), select_nodes(FOUR_SERVERS, *(f"n1-{number}" for number in range(4)))
+        )
     )
     decision = decision_about(FOUR_SERVERS.values(), running_pods, job("a", 16))
     assert placed_jobs(decision) == {"a": "us-01 us-02 us-03 us-04"}
@@ -105,7 +109,7 @@ def test_pods_without_devices_hold_no_unit() -> None:
 
 
 def test_pods_without_devices_do_not_count_as_workers_of_another_job() -> None:
-    victim = bind_pods(job("a", 4), select_nodes(FOUR_SERVERS, *(f"n1-{place}" for place in range(4))))
+    victim = bind_pods(job("a", 4), select_nodes(FOUR_SERVERS, *(f"n1-{number}" for number in range(4))))
     forged_pods = without_devices(
         replace(pod, uid=f"x-{pod.uid}", name=f"x-{pod.name}") for pod in job("a", 4, config=2)
     )
@@ -130,7 +134,7 @@ def test_two_pods_of_a_job_on_one_node_with_different_annotations_cause_no_error
     first_worker, second_worker = bind_pods(
         job("evil", 2, config=1, **EVIL), select_nodes(FOUR_SERVERS, "n1-0", "n1-0"), started=True
     )
-    changed_worker = replace(second_worker, place=Place(Placer.WHOLE_JOB, 2, 4, SERVER_4))
+    changed_worker = replace(second_worker, placement=Placement(Placer.WHOLE_JOB, 2, 4, SERVER_4))
     for pods in ([first_worker, changed_worker], [changed_worker, first_worker]):
         decision = decision_about(FOUR_SERVERS.values(), pods, job("a", 16), job("b", 15, config=1))
         assert "us-01: held by evil/evil" in waiting_reasons(decision)["a"]
@@ -177,7 +181,7 @@ def test_pods_that_cannot_be_examined_hold_their_nodes_and_pinned_units(
     running_job, waiting_job = running_on_unit("runs", "team", 1), job("waits", 4)
     pinned_job = [pin_pod(pod, SERVER_4, "us-02") for pod in job("comes", 4, namespace="team")]
     cpu_job = without_devices(running_on_unit("bare", "evil", 3))
-    zone_job = [pin_pod(pod, ZONE, "a") for pod in with_place(job("far", 4, **EVIL), unit=ZONE)]
+    zone_job = [pin_pod(pod, ZONE, "a") for pod in with_placement(job("far", 4, **EVIL), unit=ZONE)]
 
     def fail(*_: object) -> Member:
         raise RuntimeError("odd")
@@ -187,9 +191,9 @@ def test_pods_that_cannot_be_examined_hold_their_nodes_and_pinned_units(
         FOUR_SERVERS.values(), running_job, waiting_job, pinned_job, cpu_job, zone_job
     ).cluster.holders
     assert {name: key for name, (key,) in holders.items()} == {
-        f"n{unit}-{place}": ("team", f"team.{name}")
+        f"n{unit}-{index}": ("team", f"team.{name}")
         for unit, name in ((1, "runs"), (2, "comes"))
-        for place in range(4)
+        for index in range(4)
     }
 
 
@@ -226,7 +230,7 @@ def test_a_job_of_which_the_author_ungated_a_worker_comes_after_older_jobs() -> 
     pods = job("evil", 16, age=SECOND, **EVIL)
     pods_with_ungated_worker = [replace(pods[0], gates=(), node="n4-0"), *pods[1:]]
     other_job = bind_pods(
-        job("x", 4), select_nodes(FOUR_SERVERS, *(f"n1-{place}" for place in range(4))), started=True
+        job("x", 4), select_nodes(FOUR_SERVERS, *(f"n1-{number}" for number in range(4))), started=True
     )
     decision = decision_about(
         FOUR_SERVERS.values(), other_job, pods_with_ungated_worker, job("a", 8, age=SECOND)
@@ -281,7 +285,7 @@ def test_a_job_whose_writes_are_refused_backs_off_longer_each_time_and_holds_no_
 def test_a_pinned_job_with_refused_writes_is_evicted_if_another_job_has_its_unit() -> None:
     evil_job = [pin_pod(pod, SERVER_4, "us-01", NOW - HOUR) for pod in job("evil", 4, **EVIL)]
     running_pods = bind_pods(
-        job("a", 4), select_nodes(FOUR_SERVERS, *(f"n1-{place}" for place in range(4))), started=True
+        job("a", 4), select_nodes(FOUR_SERVERS, *(f"n1-{number}" for number in range(4))), started=True
     )
     memory = memory_with_refusals(3, HOUR)
     first_decision = decision_about(FOUR_SERVERS.values(), evil_job, running_pods, memory=memory)
@@ -305,7 +309,7 @@ def running_on_unit(name: str, namespace: str, unit: int) -> list[Pod]:
     """Returns the pods of a job without a time limit that runs on an UltraServer."""
     return bind_pods(
         job(name, 4, namespace=namespace),
-        select_nodes(FOUR_SERVERS, *(f"n{unit}-{place}" for place in range(4))),
+        select_nodes(FOUR_SERVERS, *(f"n{unit}-{number}" for number in range(4))),
         started=True,
     )
 

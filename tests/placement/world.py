@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from contract.keys import GATE, HOSTNAME, NODE_IDS, SERVER_2, SERVER_4
-from contract.place import Place, Placer
+from contract.placement import Placement, Placer
 from placement import messages
 from placement.act.write import opened_value
 from placement.decide.cluster import display_name
@@ -100,7 +100,7 @@ def job(  # noqa: PLR0913
             namespace,
             f"{name}-worker-{index}",
             f"{namespace}/{name}/{index}/0",
-            place=Place(Placer.WHOLE_JOB, workers, size, KEYS[size]),
+            placement=Placement(Placer.WHOLE_JOB, workers, size, KEYS[size]),
             number=index,
             demand=demand,
             **common,
@@ -138,9 +138,11 @@ def bind_pods(pods: Iterable[Pod], nodes: Iterable[Node] | Mapping[str, Node], *
     """Returns the pods after their admission: each worker is pinned and bound to one of the nodes."""
     return [
         replace(
-            ungate_pod(pin_pod(pod, pod.place.unit, node.labels[pod.place.unit])), node=node.name, **changes
+            ungate_pod(pin_pod(pod, pod.placement.unit, node.labels[pod.placement.unit])),
+            node=node.name,
+            **changes,
         )
-        if pod.place
+        if pod.placement
         else ungate_pod(pod)
         for pod, node in zip(pods, node_list(nodes), strict=True)
     ]
@@ -152,8 +154,8 @@ def run_scheduler(pods: Iterable[Pod], topology: Topology) -> list[Pod]:
     used_nodes = {pod.node for pod in pods}
     pods_after = []
     for pod in pods:
-        if pod.place and pod.pin and not pod.gated and not pod.node:
-            unit = topology.units_of_label(pod.place.unit)[pod.pin]
+        if pod.placement and pod.pin and not pod.gated and not pod.node:
+            unit = topology.units_of_label(pod.placement.unit)[pod.pin]
             name = next(node.name for node in unit.nodes if node.name not in used_nodes)
             used_nodes.add(name)
             pods_after.append(replace(pod, node=name, started=True))
@@ -203,8 +205,8 @@ def carry_out(pods: Iterable[Pod], decision: Decision, now: datetime = NOW, writ
     for pod in deletions[:writes]:
         del pods_by_uid[pod.uid]
     for pod, unit, plan, removes_gate in patches_of(decision)[: max(writes - len(deletions), 0)]:
-        if unit and pod.place:
-            pods_by_uid[pod.uid] = pin_pod(pods_by_uid[pod.uid], pod.place.unit, unit, now, plan)
+        if unit and pod.placement:
+            pods_by_uid[pod.uid] = pin_pod(pods_by_uid[pod.uid], pod.placement.unit, unit, now, plan)
         if removes_gate:
             pods_by_uid[pod.uid] = ungate_pod(pods_by_uid[pod.uid])
     return list(pods_by_uid.values())

@@ -13,7 +13,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from werkzeug.test import Client, TestResponse
 
-from contract.keys import NEURON, OPENED, PLACE, SERVER_4
+from contract.keys import NEURON, OPENED, PLACEMENT, SERVER_4
 from kube import metrics
 from kube.metrics import Server, serve
 from placement.act import answers
@@ -235,8 +235,8 @@ def test_an_answer_does_not_name_other_teams(scene: Scene, why: str) -> None:
 def test_a_job_without_workers_or_with_too_many_is_refused() -> None:
     with pytest.raises(ValueError, match="does not place it"):
         pods_of({"namespace": "a", "name": "b", "sets": 1, "pods": []}, NOW)
-    place = {"annotations": {"ultraserver-webhook.io/place": str(job("a", 4)[0].place)}}
-    part = {"count": 4, "pod": {"metadata": place, "spec": {"containers": []}}}
+    placement = {"annotations": {"ultraserver-webhook.io/place": str(job("a", 4)[0].placement)}}
+    part = {"count": 4, "pod": {"metadata": placement, "spec": {"containers": []}}}
     for sets, count in (
         (1000, 4),
         (1, 10**12),
@@ -249,10 +249,10 @@ def test_a_job_without_workers_or_with_too_many_is_refused() -> None:
 
 
 def build_question(unit: str, name: str = "b", sets: int = 1, **fields: Any) -> dict[str, Any]:
-    place = {PLACE: f"placer=whole-job workers=4 size=4 unit={unit} index=name"}
+    placement = {PLACEMENT: f"placer=whole-job workers=4 size=4 unit={unit} index=name"}
     resources = {"requests": {NEURON: "16"}}
     spec = {"containers": [{"name": "a", "resources": resources}], **fields}
-    part = {"count": 4, "pod": {"metadata": {"annotations": place}, "spec": spec}}
+    part = {"count": 4, "pod": {"metadata": {"annotations": placement}, "spec": spec}}
     return {"namespace": "a", "name": name, "sets": sets, "pods": [part]}
 
 

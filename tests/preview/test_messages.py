@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from contract.keys import HOSTNAME
-from contract.place import Place, Placer
+from contract.placement import Placement, Placer
 from tests import texts
 from webhook.preview import messages
 from webhook.rows.families import Unit
@@ -15,8 +15,8 @@ RACK = Unit(label=LABEL, nodes=4, names=("rack", "racks"))
 ALONE = "shared with no other job"
 
 
-def place(workers: int, size: int, unit: str = LABEL, **fields: Any) -> Place:
-    return Place(**{"placer": Placer.WHOLE_JOB, "workers": workers, "size": size, "unit": unit} | fields)
+def placement(workers: int, size: int, unit: str = LABEL, **fields: Any) -> Placement:
+    return Placement(**{"placer": Placer.WHOLE_JOB, "workers": workers, "size": size, "unit": unit} | fields)
 
 
 def answer(**fields: Any) -> dict[str, Any]:
@@ -32,32 +32,32 @@ TEXTS: dict[str, list[tuple[tuple[Any, ...], dict[str, bool], str]]] = {
         ((3,), {"is_group": True}, "the group waits until all 3 nodes are free"),
     ],
     "workers_on_nodes": [
-        ((place(1, 1), RACK, "worker"), {}, "1 worker on one node"),
-        ((place(3, 1), RACK, "Pod"), {}, "3 Pods on 3 nodes"),
-        ((place(3, 1, HOSTNAME), None, "worker"), {}, "3 workers on any 3 nodes"),
-        ((place(3, 1), RACK, "worker"), {"is_apart": True}, f"3 workers on 3 nodes, {ALONE}"),
+        ((placement(1, 1), RACK, "worker"), {}, "1 worker on one node"),
+        ((placement(3, 1), RACK, "Pod"), {}, "3 Pods on 3 nodes"),
+        ((placement(3, 1, HOSTNAME), None, "worker"), {}, "3 workers on any 3 nodes"),
+        ((placement(3, 1), RACK, "worker"), {"is_apart": True}, f"3 workers on 3 nodes, {ALONE}"),
         (
-            (place(1, 1), RACK, "worker"),
+            (placement(1, 1), RACK, "worker"),
             {"is_apart": True},
             f"1 worker on one rack, {ALONE}, which leaves 3 of its 4 nodes empty",
         ),
-        ((place(4, 4), RACK, "worker"), {"is_apart": True}, f"4 workers on one rack, {ALONE}"),
-        ((place(2, 2), RACK, "worker"), {}, "2 workers on one rack, which other jobs may use too"),
+        ((placement(4, 4), RACK, "worker"), {"is_apart": True}, f"4 workers on one rack, {ALONE}"),
+        ((placement(2, 2), RACK, "worker"), {}, "2 workers on one rack, which other jobs may use too"),
         (
-            (place(4, 2), RACK, "worker"),
+            (placement(4, 2), RACK, "worker"),
             {},
             "4 workers in 2 equal blocks of 2, each on one rack, which other jobs may use too",
         ),
         (
-            (place(8, 4, placer=Placer.SCHEDULER), RACK, "worker"),
+            (placement(8, 4, placer=Placer.SCHEDULER), RACK, "worker"),
             {},
             "8 workers in blocks of 4, on whole units where the scheduler finds them",
         ),
-        ((place(8, 4), RACK, "worker"), {}, "8 workers in blocks of 4 on 2 racks"),
-        ((place(8, 4), None, "worker"), {}, f"8 workers in blocks of 4 on 2 units of {LABEL}"),
-        ((place(4, 4, group="g"), None, "worker"), {}, f"each group: 4 workers on one unit of {LABEL}"),
+        ((placement(8, 4), RACK, "worker"), {}, "8 workers in blocks of 4 on 2 racks"),
+        ((placement(8, 4), None, "worker"), {}, f"8 workers in blocks of 4 on 2 units of {LABEL}"),
+        ((placement(4, 4, group="g"), None, "worker"), {}, f"each group: 4 workers on one unit of {LABEL}"),
         (
-            (place(4, 4, group="g"), RACK, "worker"),
+            (placement(4, 4, group="g"), RACK, "worker"),
             {"is_empty": True},
             "each group, of which there is none now: 4 workers on one rack",
         ),

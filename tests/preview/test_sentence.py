@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from contract.place import Placer
+from contract.placement import Placer
 from testbed.mpijob import mpijob
 from tests.plane.kinds.jobs import jobset, leaderworkerset
 from webhook.documents import dump_yaml, read_documents

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contract import keys, place
+from contract import keys, placement
 from testbed.mpijob import WORKER, mpijob
 from testbed.plane.nodes import INSTANCE_TYPE
 from tests.helpers import examples
@@ -28,7 +28,7 @@ def template_annotations(size: int = 4, placer: str = "affinity", index: str = I
     """Returns the annotations that a job's template gives its Pods."""
     unit = f"{keys.ULTRASERVER}server-id-{size}"
     return {
-        keys.PLACE: f"placer={placer} workers=400 size={size} unit={unit} index={index}",
+        keys.PLACEMENT: f"placer={placer} workers=400 size={size} unit={unit} index={index}",
         keys.ADDED: "{}",
     }
 
@@ -87,7 +87,7 @@ def test_a_worker_gets_the_label_of_its_block_and_affinity_to_the_same_block(ind
     annotations=st.sampled_from(
         [template_annotations(), template_annotations(2), template_annotations(4, "gate")]
     )
-    | st.text(max_size=60).map(lambda text: {keys.PLACE: f"placer=affinity {text}"}),
+    | st.text(max_size=60).map(lambda text: {keys.PLACEMENT: f"placer=affinity {text}"}),
     role=st.sampled_from(["worker", "launcher", "other"]),
     has_block_label=st.booleans(),
 )
@@ -135,7 +135,7 @@ def test_templates_of_workers_get_a_placement_annotation(
     result = mutate(DEFAULT, job)
     for role in ("Worker", "Launcher"):
         metadata = get(result, ("spec", "mpiReplicaSpecs", role, "template", "metadata"))
-        annotation = place.read(metadata)
+        annotation = placement.read(metadata)
         if role == "Launcher" and not runs_ranks:
             assert annotation is None
             continue
@@ -148,11 +148,11 @@ def test_templates_of_workers_get_a_placement_annotation(
 def test_the_authors_own_placement_annotation_is_replaced() -> None:
     job = mpijob(8, annotations={keys.NODE_CONFIG: "2"})
     template = job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]
-    own = {keys.PLACE: "placer=gate workers=1 size=1 unit=zone", keys.OPENED: "0"}
+    own = {keys.PLACEMENT: "placer=gate workers=1 size=1 unit=zone", keys.OPENED: "0"}
     template["metadata"] = {"annotations": own}
     result = outcome(DEFAULT, job)
     annotations = get(result.after, (*WORKER, "metadata", "annotations"))
-    assert annotations[keys.PLACE].startswith("placer=affinity workers=8 size=2 ")
+    assert annotations[keys.PLACEMENT].startswith("placer=affinity workers=8 size=2 ")
     assert keys.OPENED not in annotations
     assert [text.partition(" ")[0] for text in result.warnings] == ["replaced", "removed"]
 
@@ -170,10 +170,10 @@ def test_affinity_terms_of_the_author_are_kept() -> None:
         template_annotations(placer="gate"),
         template_annotations(placer="kueue"),
         template_annotations()
-        | {keys.PLACE: f"placer=affinity workers=4 size=4 unit={keys.SERVER_4} index={INDEX}"},
+        | {keys.PLACEMENT: f"placer=affinity workers=4 size=4 unit={keys.SERVER_4} index={INDEX}"},
         template_annotations()
-        | {keys.PLACE: f"placer=affinity workers=3 size=1 unit={keys.HOSTNAME} index={INDEX}"},
-        template_annotations() | {keys.PLACE: f"placer=affinity workers=8 size=4 unit={keys.SERVER_4}"},
+        | {keys.PLACEMENT: f"placer=affinity workers=3 size=1 unit={keys.HOSTNAME} index={INDEX}"},
+        template_annotations() | {keys.PLACEMENT: f"placer=affinity workers=8 size=4 unit={keys.SERVER_4}"},
         template_annotations(index="labels/no-such-label"),
     ],
     ids=["gate", "kueue", "one-unit", "single-nodes", "no-index", "no-number"],

@@ -303,7 +303,7 @@ HOSTILE = "\x1b[2J\x9b1m\u202e\r\n\x7f"
         mpijob(resource=None, worker_spec={"nodeSelector": HOSTILE}),
         mpijob(worker_spec={"volumes": [{"name": "v", HOSTILE: 1}], "nodeSelector": {LABEL: HOSTILE}}),
         mpijob(worker_spec={"schedulerName": HOSTILE}) | {"apiVersion": HOSTILE},
-        put(mpijob(), (*WORKER, "metadata", "annotations"), {keys.PLACE: HOSTILE}),
+        put(mpijob(), (*WORKER, "metadata", "annotations"), {keys.PLACEMENT: HOSTILE}),
     ],
 )
 def test_no_message_contains_control_characters_for_a_terminal(job: Any) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from common.texts import cut, join_names
-from contract.place import Placer
+from contract.placement import Placer
 from webhook.engine.jobs import Job
 from webhook.engine.match import MatchingRule, explain_unmet_needs, match_rule, split_rules
 from webhook.engine.messages import Message, message, messages_of

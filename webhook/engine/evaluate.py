@@ -156,7 +156,7 @@ def _evaluate_job(job: Job, request: Request, progress: Progress) -> None:
         progress.facts |= {fact: job.values()[placeholder] for fact, placeholder in FACTS.items()}
         placeholders = job.table.placeholders_by_workload[job.workload.name]
         job.missing_placeholders = placeholders.difference(job.values())
-    job.placer = job.place.placer if job.place else None
+    job.placer = job.placement.placer if job.placement else None
     job.faults = progress.faults = find_faults(job)
     apply_rules(job, progress)
     if job.shape:

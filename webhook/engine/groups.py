@@ -10,7 +10,7 @@ from common.pointers import field_name
 from common.quantities import amounts, requests
 from common.texts import cut
 from contract import keys
-from contract.place import Index
+from contract.placement import Index
 from webhook.engine.ssh import read_ssh
 from webhook.objects.record import Record
 from webhook.objects.templates import Selection, main_container, matches, permits, read_selection, types_of

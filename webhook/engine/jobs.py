@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import Final
 
 from contract import keys
-from contract.place import ContractError, Place, Placer, read
+from contract.placement import ContractError, Placement, Placer, read
 from webhook.engine.groups import Group
 from webhook.engine.outcome import Fault
 from webhook.objects.templates import is_glob, matches, permits
@@ -129,7 +129,7 @@ class Job:
         return "mixed" if sum(idle_counts) <= 1 else "some"
 
     @cached_property
-    def place(self) -> Place | None:
+    def placement(self) -> Placement | None:
         """A Pod's placement, by annotation or else its workload row; None if the annotation is invalid."""
         if not self.is_pod:
             return None
@@ -144,16 +144,16 @@ class Job:
 
         Also None if the Pod has no valid placement, number or group label.
         """
-        place, metadata = self.place, self.metadata
+        placement, metadata = self.placement, self.metadata
         pod = {"metadata": metadata, "spec": get(self.object, ("spec",))}
         try:
-            number = place.number(pod) if place else None
+            number = placement.number(pod) if placement else None
         except ContractError:
             return None
-        if not place or number is None or place.size == 1 or place.workers <= place.size:
+        if not placement or number is None or placement.size == 1 or placement.workers <= placement.size:
             return None
-        block, group = str(number // place.size), metadata["labels"].get(place.group, "")
-        if not place.group:
+        block, group = str(number // placement.size), metadata["labels"].get(placement.group, "")
+        if not placement.group:
             return block
         # If the label is missing or has an unusual value, the block might not be a valid label value.
         return f"{group}-{block}" if _GROUP_LABEL_VALUE.fullmatch(group) else None
@@ -167,12 +167,14 @@ class Job:
         )
         return {"name": self.name, "labels": labels, "annotations": annotations}
 
-    def place_of(self, group: Group) -> Place | None:
+    def placement_of(self, group: Group) -> Placement | None:
         """Returns the placement annotation for the pods of a group; None without a shape or a placer."""
         if not (self.shape and self.placer):
             return None
         unit = self.shape.topology_key or keys.HOSTNAME
-        return Place(self.placer, self.nodes, self.shape.node_config, unit, group.index, self.workload.group)
+        return Placement(
+            self.placer, self.nodes, self.shape.node_config, unit, group.index, self.workload.group
+        )
 
     def peer_labels(self, label_value: str) -> Mapping[str, str]:
         """Returns labels that all workers of the job have, and that no other pods of the namespace have.

@@ -60,10 +60,14 @@ class MatchingRule(NamedTuple):
 
     def find_values(self, group: Group) -> Mapping[str, Json]:
         """Returns the values, for the template of a group, of placeholders that differ between templates."""
-        rule, place = self.rule, self.job.place_of(group)
+        rule, placement = self.rule, self.job.placement_of(group)
         names = rule.container_placeholders
         values = compute_template_values(group, names) if names else {}
-        return {**values, "job.place": str(place)} if place and "job.place" in rule.placeholders else values
+        return (
+            {**values, "job.place": str(placement)}
+            if placement and "job.place" in rule.placeholders
+            else values
+        )
 
 
 def _fault_values(fault: Fault) -> Mapping[str, Json]:

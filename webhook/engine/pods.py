@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from contract.place import ENV, LABEL, MOST_WORKERS, NAME, Summand
+from contract.placement import ENV, LABEL, MOST_WORKERS, NAME, Summand
 from webhook.engine.jobs import Job
 from webhook.objects.tree import Json, get, get_map, get_maps
 from webhook.rows.workloads import WORKER, Factor

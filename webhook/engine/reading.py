@@ -5,7 +5,7 @@ from operator import attrgetter
 
 from common.pointers import field_name
 from contract import keys
-from contract.place import Index, Summand
+from contract.placement import Index, Summand
 from webhook.engine.groups import Group
 from webhook.engine.jobs import Job, choose_family, count_at_once
 from webhook.engine.outcome import JobError, Request

@@ -5,7 +5,7 @@ from typing import Final
 from common.pointers import field_name
 from common.texts import cut
 from contract import keys
-from contract.place import MOST_WORKERS
+from contract.placement import MOST_WORKERS
 from webhook.engine.jobs import Job
 from webhook.engine.outcome import JobError
 from webhook.engine.reading import find_annotation_or_label

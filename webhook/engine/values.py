@@ -25,9 +25,9 @@ def compute_values(job: Job) -> dict[str, Json]:
         values |= {"job.name": job.name} if job.name else {}
     if job.shape:
         values |= _compute_candidate_values(job, job.shape)
-    elif job.place:
+    elif job.placement:
         block = job.block
-        values |= {"place.unit": job.place.unit} | ({"place.block": block} if block is not None else {})
+        values |= {"place.unit": job.placement.unit} | ({"place.block": block} if block is not None else {})
     for placeholder, name in job.table.field_placeholders[job.workload.name].items():
         values[placeholder] = job.field(name)
     for role, placeholders in job.table.role_placeholders[job.workload.name].items():

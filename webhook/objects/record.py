@@ -22,7 +22,7 @@ RECORD_KEYS = (keys.ADDED, keys.ADDED_TO_POD)
 _POINTER_ENDS = tuple(pointer((key,)) for key in RECORD_KEYS)
 ANNOTATIONS = ("metadata", "annotations")
 JOB_LABEL = ("metadata", "labels", keys.JOB)
-_MARK_KEYS = (keys.JOB, keys.PLACE, keys.OPENED)
+_MARK_KEYS = (keys.JOB, keys.PLACEMENT, keys.OPENED)
 MARKS = (JOB_LABEL, *((*ANNOTATIONS, key) for key in _MARK_KEYS))
 """The paths of marks: labels and annotations about the job and the placement of a pod.
 

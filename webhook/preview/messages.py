@@ -6,7 +6,7 @@ from typing import Any, Final
 from common.texts import count_text
 from common.times import clock_text, length_text, time_of
 from contract.keys import HOSTNAME
-from contract.place import Place, Placer
+from contract.placement import Placement, Placer
 from webhook import limits
 from webhook.rows.families import Unit
 
@@ -30,28 +30,32 @@ def waits_for_nodes(workers: int, *, is_group: bool) -> str:
     return f"the {'group' if is_group else 'job'} waits until {nodes} free"
 
 
-def workers_on_nodes(place: Place, unit: Unit | None, noun: str, *, is_apart: bool, is_empty: bool) -> str:
+def workers_on_nodes(
+    placement: Placement, unit: Unit | None, noun: str, *, is_apart: bool, is_empty: bool
+) -> str:
     no_group = ", of which there is none now" if is_empty else ""
-    per_group = f"each group{no_group}: " if place.group else ""
-    workers = f"{per_group}{count_text(place.workers, noun)}"
+    per_group = f"each group{no_group}: " if placement.group else ""
+    workers = f"{per_group}{count_text(placement.workers, noun)}"
     sharing = ", shared with no other job" if is_apart else ""
-    blocks = place.workers // place.size
-    name, plural = (unit and unit.names) or (f"unit of {place.unit}", f"units of {place.unit}")
-    empty_nodes = unit.nodes - place.size if unit and is_apart else 0
-    if place.size == 1 and not (empty_nodes and place.workers == 1):
-        number = f"any {place.workers}" if place.unit == HOSTNAME else place.workers
-        return f"{workers} on {'one node' if place.workers == 1 else f'{number} nodes'}{sharing}"
+    blocks = placement.workers // placement.size
+    name, plural = (unit and unit.names) or (f"unit of {placement.unit}", f"units of {placement.unit}")
+    empty_nodes = unit.nodes - placement.size if unit and is_apart else 0
+    if placement.size == 1 and not (empty_nodes and placement.workers == 1):
+        number = f"any {placement.workers}" if placement.unit == HOSTNAME else placement.workers
+        return f"{workers} on {'one node' if placement.workers == 1 else f'{number} nodes'}{sharing}"
     if unit and empty_nodes:
         sharing += f", which leaves {empty_nodes} of its {unit.nodes} nodes empty"
-    if unit and place.size < unit.nodes:
+    if unit and placement.size < unit.nodes:
         sharing = sharing or ", which other jobs may use too"
         if blocks > 1:
-            return f"{workers} in {blocks} equal blocks of {place.size}, each on one {name}{sharing}"
+            return f"{workers} in {blocks} equal blocks of {placement.size}, each on one {name}{sharing}"
     if blocks == 1:
         return f"{workers} on one {name}{sharing}"
-    if place.placer is Placer.SCHEDULER:
-        return f"{workers} in blocks of {place.size}, on whole units where the scheduler finds them{sharing}"
-    return f"{workers} in blocks of {place.size} on {blocks} {plural}{sharing}"
+    if placement.placer is Placer.SCHEDULER:
+        return (
+            f"{workers} in blocks of {placement.size}, on whole units where the scheduler finds them{sharing}"
+        )
+    return f"{workers} in blocks of {placement.size} on {blocks} {plural}{sharing}"
 
 
 # ---- Whether a job would start now -------------------------------------------------------------------------

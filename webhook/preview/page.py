@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from dataclasses import asdict
 from functools import partial
 from http import HTTPStatus
 from importlib.resources import files
@@ -72,12 +73,12 @@ def as_items(previews: Iterable[Preview], first: int) -> str:
 
 def changes_view(item: Preview) -> dict[str, Any]:
     """Returns the parts of a preview that the page shows together with the changes."""
-    place = item.place
+    placement = item.placement
+    view = placement and {"name": unit_name(item.run.table, placement), **asdict(placement)}
     return {
         "lines": list(diff_lines(item)),
         "rules": item.report["rules"],
-        "place": place
-        and {"name": unit_name(item.run.table, place), "size": place.size, "workers": place.workers},
+        "placement": view,
         "yaml": dump_yaml(item.run.outcome.after),
         "patch_text": json.dumps(item.report["patch"], indent=2),
         "pods": [{"title": str(pod.run.share), "lines": list(diff_lines(pod))} for pod in item.pods],

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from common.pointers import path_of
-from contract.place import Place
+from contract.placement import Placement
 from webhook.engine.changes import find_changes
 from webhook.engine.outcome import Outcome, OutcomeKind, RuleOutcome, RuleState
 from webhook.objects.tree import get
@@ -42,7 +42,7 @@ class Preview:
 
     report: dict[str, Any]
     run: DryRun
-    place: Place | None
+    placement: Placement | None
     hint_lines: Mapping[str, int]
     pods: list["Preview"]
     all_rules: bool
@@ -81,7 +81,7 @@ def build_preview(
     """Returns the preview of an object and its Pods. ``hints`` has the line of each hint."""
     table, document, namespace, obj, outcome, stored, *_ = run
     pod_previews = [build_preview(pod, (), {}, None, all_rules=all_rules) for pod in pods or ()]
-    verdict, sentence, place = judge(run)
+    verdict, sentence, placement = judge(run)
     names = {key: obj.get(key) for key in ("apiVersion", "kind")}
     names |= {key: get(obj, ("metadata", key)) for key in ("name", "generateName")}
     names = {key: text if isinstance(text, str) else "" for key, text in names.items()}
@@ -117,7 +117,7 @@ def build_preview(
         "notes": list(notes),
         "hints": list(hints),
     }
-    return Preview(content, run, place, hints, pod_previews, all_rules)
+    return Preview(content, run, placement, hints, pod_previews, all_rules)
 
 
 def _pod_item(pod: Preview) -> dict[str, Any]:

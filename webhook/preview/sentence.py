@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from common.texts import count_text, cut
 from contract import keys
-from contract.place import ContractError, Place, Placer, parse
+from contract.placement import ContractError, Placement, Placer, parse
 from webhook.documents import Document
 from webhook.engine.candidates import explain_no_device
 from webhook.engine.outcome import JobError, Outcome, OutcomeKind, Request
@@ -18,7 +18,7 @@ from webhook.preview.sent import chart_value, not_sent_note
 from webhook.rows.families import Unit
 from webhook.rows.table import Table
 
-PLACE_PATH: Final = ("metadata", "annotations", keys.PLACE)
+PLACEMENT_PATH: Final = ("metadata", "annotations", keys.PLACEMENT)
 TOPOLOGIES: Final = ("required-topology", "slice-required-topology", "slice-size", "group-name")
 """The annotations ``kueue.x-k8s.io/podset-*`` of templates that request a topology from Kueue."""
 END_CONDITIONS: Final = {"Succeeded", "Failed", "Complete", "Completed"}
@@ -73,25 +73,25 @@ class DryRun(NamedTuple):
         return f"{pods}{obj.get('kind', 'Unknown')} {self.namespace}/{name}"
 
 
-def judge(run: DryRun) -> tuple[JobVerdict, str, Place | None]:
+def judge(run: DryRun) -> tuple[JobVerdict, str, Placement | None]:
     """Returns the verdict, the sentence, and the placement annotation if the object is placed.
 
     The sentence is one line: the verdict, a colon, and the nodes or the reason.
     """
-    outcome, place = run.outcome, None
+    outcome, placement = run.outcome, None
     if outcome.kind is OutcomeKind.REFUSED:
         verdict, text = JobVerdict.REFUSED, f"{_if_chart_has_value(run, outcome)}{'; '.join(outcome.denials)}"
     elif _has_ended(run):
         verdict, text = JobVerdict.NOT_PLACED, messages.ENDED
     elif outcome.unplaced:
         verdict, text = JobVerdict.NOT_PLACED, f"no node can take its workers: {'; '.join(outcome.unplaced)}"
-    elif place := _find_place(run, outcome):
-        nodes = f"with the {count_text(place.workers, 'Pod')} of its job"
-        nodes = nodes if _is_pod(run) else _nodes_text(run, outcome, place)
-        verdict, text = JobVerdict.PLACED, f"{nodes}; {_start_text(run, place)}"
+    elif placement := _find_placement(run, outcome):
+        nodes = f"with the {count_text(placement.workers, 'Pod')} of its job"
+        nodes = nodes if _is_pod(run) else _nodes_text(run, outcome, placement)
+        verdict, text = JobVerdict.PLACED, f"{nodes}; {_start_text(run, placement)}"
     else:
         verdict, text = JobVerdict.NOT_PLACED, _explain_not_placed(run)
-    return verdict, cut(f"{verdict}: {text}"), place
+    return verdict, cut(f"{verdict}: {text}"), placement
 
 
 def _explain_not_placed(run: DryRun) -> str:
@@ -101,9 +101,9 @@ def _explain_not_placed(run: DryRun) -> str:
     if outcome.enforced and outcome.shadow:
         if outcome.enforced.denials:
             return messages.refused_if_shadow_ended(outcome.reason, "; ".join(outcome.enforced.denials))
-        place = _find_place(run, outcome.enforced)
-        if place and not outcome.enforced.unplaced:
-            return messages.if_shadow_ended(outcome.reason, _nodes_text(run, outcome.enforced, place))
+        placement = _find_placement(run, outcome.enforced)
+        if placement and not outcome.enforced.unplaced:
+            return messages.if_shadow_ended(outcome.reason, _nodes_text(run, outcome.enforced, placement))
     no_devices = messages.NO_DEVICES.get(outcome.facts.get("devices", ""), "")
     no_devices = no_devices.format(explain_no_device(run.table))
     if "shape" in outcome.facts and not no_devices:
@@ -113,17 +113,19 @@ def _explain_not_placed(run: DryRun) -> str:
     return f"{reason}. {run.hint}" if may_be_misspelt and run.hint else reason
 
 
-def _nodes_text(run: DryRun, outcome: Outcome, place: Place) -> str:
+def _nodes_text(run: DryRun, outcome: Outcome, placement: Placement) -> str:
     """Returns the number of a job's workers, their units, and whether other jobs may share the units."""
     templates = _templates(run, outcome)
     noun = "Pod" if len(templates) > 1 else "worker"
     path = ("spec", "affinity", "podAntiAffinity", REQUIRED)
     all_terms = (term for template in templates for term in get_maps(template, path))
     terms = [term for term in all_terms if "mismatchLabelKeys" not in term]
-    is_apart = place.unit != keys.HOSTNAME and any(term.get("topologyKey") == place.unit for term in terms)
+    is_apart = placement.unit != keys.HOSTNAME and any(
+        term.get("topologyKey") == placement.unit for term in terms
+    )
     is_empty = get(run.object, ("spec", "replicas")) == 0
-    unit = unit_of(run.table, place)
-    text = messages.workers_on_nodes(place, unit, noun, is_apart=is_apart, is_empty=is_empty)
+    unit = unit_of(run.table, placement)
+    text = messages.workers_on_nodes(placement, unit, noun, is_apart=is_apart, is_empty=is_empty)
     return f"{_if_chart_has_value(run, outcome)}{text}"
 
 
@@ -133,17 +135,17 @@ def _if_chart_has_value(run: DryRun, outcome: Outcome) -> str:
     return f"if the chart has the value {value}, " if value else ""
 
 
-def unit_of(table: Table, place: Place) -> Unit | None:
+def unit_of(table: Table, placement: Placement) -> Unit | None:
     """Returns the unit that a placement annotation names; None if no enabled family has it."""
     units = (unit for family in table.enabled_families for unit in family.units)
-    return next((unit for unit in units if unit.label == place.unit), None)
+    return next((unit for unit in units if unit.label == placement.unit), None)
 
 
-def unit_name(table: Table, place: Place) -> str:
+def unit_name(table: Table, placement: Placement) -> str:
     """Returns the short name of the unit of a placement annotation, such as ``UltraServer``."""
-    if place.size == 1:
+    if placement.size == 1:
         return "node"
-    unit = unit_of(table, place)
+    unit = unit_of(table, placement)
     return unit.names[0].removeprefix("whole ").partition(" of ")[0] if unit and unit.names else "unit"
 
 
@@ -153,13 +155,13 @@ def _is_part_of_unit(table: Table, label: str) -> bool:
     return any(sizes[label] < max(sizes.values()) for sizes in families if label in sizes)
 
 
-def _start_text(run: DryRun, place: Place) -> str:
+def _start_text(run: DryRun, placement: Placement) -> str:
     """Returns a text: what starts the job, what the job waits for, or that an update keeps the placement."""
     if run.stored is not None and "shape" not in run.outcome.facts:
         size = _node_count(run)
-        return messages.PLACE_KEPT if size in {0, place.workers} else messages.recreate_for(size)
-    start = messages.STARTS.get(place.placer)
-    return start or messages.waits_for_nodes(place.workers, is_group=bool(place.group))
+        return messages.PLACE_KEPT if size in {0, placement.workers} else messages.recreate_for(size)
+    start = messages.STARTS.get(placement.placer)
+    return start or messages.waits_for_nodes(placement.workers, is_group=bool(placement.group))
 
 
 def _node_count(run: DryRun) -> int:
@@ -189,10 +191,10 @@ def _names_node(run: DryRun, templates: list[Json]) -> bool:
 def _templates(run: DryRun, outcome: Outcome) -> list[Json]:
     """Returns the templates with a placement annotation: from the stored object if the Pods exist already."""
     obj = run.stored if outcome.has_pods else outcome.after
-    return [get(obj, path[:-3]) for path, _ in walk(obj) if path[-3:] == PLACE_PATH]
+    return [get(obj, path[:-3]) for path, _ in walk(obj) if path[-3:] == PLACEMENT_PATH]
 
 
-def _find_place(run: DryRun, outcome: Outcome) -> Place | None:
+def _find_placement(run: DryRun, outcome: Outcome) -> Placement | None:
     """Returns the first placement annotation of an object; None if the object is not placed.
 
     If a block may straddle, the result has blocks of one worker. The annotation of a new job without a shape
@@ -204,31 +206,31 @@ def _find_place(run: DryRun, outcome: Outcome) -> Place | None:
     if not (templates and (is_kept or "shape" in outcome.facts)) or _names_node(run, templates):
         return None
     try:
-        place = parse(text_of(get(templates[0], PLACE_PATH)))
+        placement = parse(text_of(get(templates[0], PLACEMENT_PATH)))
     except ContractError:
         return None
-    return place if _keeps_blocks_whole(run, place, templates) else replace(place, size=1)
+    return placement if _keeps_blocks_whole(run, placement, templates) else replace(placement, size=1)
 
 
-def _keeps_blocks_whole(run: DryRun, place: Place, templates: list[Json]) -> bool:
+def _keeps_blocks_whole(run: DryRun, placement: Placement, templates: list[Json]) -> bool:
     """Returns whether terms, annotations for Kueue, or the placer itself keep every block on one unit."""
-    label, is_one_block = place.unit, place.workers == place.size
-    if place.placer is Placer.SCHEDULER and (is_one_block or place.index):
+    label, is_one_block = placement.unit, placement.workers == placement.size
+    if placement.placer is Placer.SCHEDULER and (is_one_block or placement.index):
         # With several blocks, the required term depends on the Pod's number, so a template cannot have it.
         is_together = _has_terms(templates, label, "podAffinity", *([REQUIRED] if is_one_block else []))
         return is_together and _has_terms(templates, label, "nodeAffinity", REQUIRED)
-    if place.placer is Placer.KUEUE:
-        annotations = (get_map(template, PLACE_PATH[:2]) for template in templates)
+    if placement.placer is Placer.KUEUE:
+        annotations = (get_map(template, PLACEMENT_PATH[:2]) for template in templates)
         names = [f"kueue.x-k8s.io/podset-{key}" for key in TOPOLOGIES]
         topologies = [[*map(values.get, names)] for values in annotations]
         required, slices, slice_size, group = topologies[0]
         kueue_level = run.table.values.get("kueueLevel", label)
         levels = (label, label if _is_part_of_unit(run.table, label) else kueue_level)
-        is_whole = slices in levels and slice_size == str(place.size)
+        is_whole = slices in levels and slice_size == str(placement.size)
         is_whole = required in levels if is_one_block and required else is_whole
         are_equal = topologies[1:] == topologies[:1] * (len(topologies) - 1)
         return is_whole and are_equal and bool(group or len(topologies) == 1)
-    return place.placer is Placer.WHOLE_JOB
+    return placement.placer is Placer.WHOLE_JOB
 
 
 def _has_terms(templates: list[Json], label: str, *path: str) -> bool:

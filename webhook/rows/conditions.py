@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, Proto
 from pydantic import Field as Limits
 
 from common.texts import MAX_MESSAGE_LENGTH, cut
-from contract.place import Placer
+from contract.placement import Placer
 from webhook.objects.paths import ObjectPath
 from webhook.objects.templates import Selection, containers, matches, permits
 from webhook.objects.tree import Json, Path, get, get_map, shown, text_of

@@ -9,7 +9,7 @@ from pydantic import AfterValidator
 from pydantic import Field as Limits
 
 from contract import keys
-from contract.place import Placer
+from contract.placement import Placer
 from webhook.objects.merge import OnConflict
 from webhook.objects.templates import matches
 from webhook.objects.tree import Json, get_map

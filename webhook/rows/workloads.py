@@ -9,7 +9,7 @@ from pydantic import AfterValidator
 from pydantic import Field as Limits
 
 from common.quantities import thousandths
-from contract.place import ENV, LABEL, MOST_SUMMANDS, NAME, Place, parse
+from contract.placement import ENV, LABEL, MOST_SUMMANDS, NAME, Placement, parse
 from webhook.objects.paths import ObjectPath
 from webhook.objects.templates import matches
 from webhook.objects.tree import Json, Path, WrongTypeError, get
@@ -315,7 +315,7 @@ class Workload(Row):
         default_factory=dict
     )
     group: str = ""
-    place: Annotated[Place | None, read_as(str, parse)] = None
+    place: Annotated[Placement | None, read_as(str, parse)] = None
     main_container: Texts = ()
     updates: Annotated[Suspending | str | None, read_as(Literal["always"] | Suspending)] = None
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
-from contract.place import ENV, LABEL, NAME, PLACERS
+from contract.placement import ENV, LABEL, NAME, PLACERS
 from webhook.objects.tree import Path
 from webhook.rules import messages
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from common.quantities import thousandths
 from contract import keys
-from contract.place import Placer
+from contract.placement import Placer
 from webhook.objects.templates import is_glob
 from webhook.objects.tree import Path, get_map
 from webhook.rows.families import Family, Unit

@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 from itertools import chain
 
 from contract.keys import GATE, HOSTNAME, NODE_IDS, SERVER_2, SERVER_4
-from contract.place import Place, Placer
+from contract.placement import Placement, Placer
 from placement.decide.decide import Scene
 from placement.decide.plan import Admission, Memory, Tuning
 from placement.decide.topology import Topology
@@ -95,7 +95,7 @@ class Product:
     def _admit(self, admission: Admission, now: float) -> tuple[Job, Sequence[int]]:
         """Pins and binds the Pods of an admitted job. Returns the job and its nodes."""
         job = self._jobs[admission.job.key[1]]
-        key, time = admission.job.place.unit, EPOCH + timedelta(seconds=now)
+        key, time = admission.job.placement.unit, EPOCH + timedelta(seconds=now)
         running = []
         for block, members in admission.job.blocks.items():
             unit = admission.blocks[block]
@@ -138,7 +138,7 @@ def _pod(job: Job, number: int) -> Pod:
         name,
         f"{job.tenant}/{name}",
         job=_label(job),
-        place=_place(job.nodes, job.size),
+        placement=_place(job.nodes, job.size),
         number=number,
         gates=(GATE,),
         demand=_demand(),
@@ -148,9 +148,9 @@ def _pod(job: Job, number: int) -> Pod:
 
 
 @lru_cache(maxsize=256)
-def _place(workers: int, size: int) -> Place:
+def _place(workers: int, size: int) -> Placement:
     """Returns a placement annotation. Equal annotations are one object, as in the program."""
-    return Place(Placer.WHOLE_JOB, workers, size, KEYS[size])
+    return Placement(Placer.WHOLE_JOB, workers, size, KEYS[size])
 
 
 @cache

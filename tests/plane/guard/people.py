@@ -7,7 +7,7 @@ from subprocess import CompletedProcess
 from typing import Any
 
 from contract import keys
-from contract.keys import GATE, JOB, PLACE
+from contract.keys import GATE, JOB, PLACEMENT
 from testbed import chart
 from testbed.experiment.attacks import repelling
 from testbed.mpijob import mpijob
@@ -23,11 +23,11 @@ WEAK = "weak"
 OPERATOR = "system:serviceaccount:mpi-operator:mpi-operator"
 UNBOUND_OPERATOR = "system:serviceaccount:elsewhere:mpi-operator"
 KUEUE = "system:serviceaccount:kueue-system:kueue-controller-manager"
-PLACEMENT = "system:serviceaccount:ultraserver-webhook:ultraserver-placement"
+PLACEMENT_ACCOUNT = "system:serviceaccount:ultraserver-webhook:ultraserver-placement"
 NODE = "system:node:ip-172-32-10-1"
 NOWHERE = {"nodeSelector": {"no": "such-node", "node.kubernetes.io/instance-type": "trn2u.48xlarge"}}
 GATES = {"schedulingGates": [{"name": GATE}]}
-PLACED = {PLACE: "placer=gate workers=2 size=2 unit=topology.kubernetes.io/zone index=name", JOB: "a.b"}
+PLACED = {PLACEMENT: "placer=gate workers=2 size=2 unit=topology.kubernetes.io/zone index=name", JOB: "a.b"}
 """The annotations of a Pod that whole-job admission reads. With these, a user would hold a whole zone."""
 TABLE = """\
 apiVersion: ultraserver-webhook.io/v1alpha2

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from contract import keys
-from contract.keys import GATE, PLACE, SERVER_4
+from contract.keys import GATE, PLACEMENT, SERVER_4
 from testbed.plane.jobs import template
 from testbed.plane.kubectl import Kubectl
 from tests.helpers import request_for
@@ -50,7 +50,7 @@ def test_placement_annotations_and_the_gate_are_refused_in_the_template_of_a_job
         assert f"spec.template.spec.schedulingGates[{GATE}] sets" in refused
         assert f"not {user}" in refused
     # The webhook writes this annotation if the value `kinds` has Jobs. Here, it does not receive Jobs.
-    placed_job = people.plain_job(**{PLACE: f"placer=affinity workers=1 size=4 unit={SERVER_4}"})
+    placed_job = people.plain_job(**{PLACEMENT: f"placer=affinity workers=1 size=4 unit={SERVER_4}"})
     people.assert_marks_refused(ada, [placed_job])
     labelled_job = people.plain_job()
     computed_label = job_id(request_for(labelled_job, str(ada.namespace)), "plain", "", "")

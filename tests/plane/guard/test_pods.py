@@ -128,8 +128,8 @@ def job_worker(  # noqa: PLR0913 - the properties that the guard checks
     Each argument changes one property of the worker or the term.
     """
     worker = repelling_pod(key, resources=resources, name=name, **selector)
-    place = f"placer=gate workers=4 size=4 unit={unit} index=labels/{INDEX}"
-    worker["metadata"] |= {"labels": FORGED | {keys.JOB: job}, "annotations": {keys.PLACE: place}}
+    placement = f"placer=gate workers=4 size=4 unit={unit} index=labels/{INDEX}"
+    worker["metadata"] |= {"labels": FORGED | {keys.JOB: job}, "annotations": {keys.PLACEMENT: placement}}
     return worker
 
 
@@ -457,7 +457,9 @@ def test_pods_of_other_applications_are_ignored(owners_namespace: Kubectl) -> No
 def test_a_user_cannot_remove_the_gate_but_whole_job_admission_can(ada: Kubectl) -> None:
     """Without the gate, a Pod would get a node before the workers of waiting jobs."""
     gates = {"schedulingGates": [{"name": GATE}, {"name": "example.com/mine"}]}
-    assert_done(send(ada.acting_as(people.OPERATOR), pod(annotations={keys.PLACE: PLACE_OF_TWO}, **gates)))
+    assert_done(
+        send(ada.acting_as(people.OPERATOR), pod(annotations={keys.PLACEMENT: PLACE_OF_TWO}, **gates))
+    )
     remove_other, remove_gate = (
         [{"op": "remove", "path": f"/spec/schedulingGates/{index}"}] for index in (1, 0)
     )
@@ -465,7 +467,7 @@ def test_a_user_cannot_remove_the_gate_but_whole_job_admission_can(ada: Kubectl)
         send_patch(ada, "pod/bare", remove_gate), f"spec.schedulingGates[{GATE}] sets", f"not {people.ADA}"
     )
     assert_done(send_patch(ada, "pod/bare", remove_other))
-    assert_done(send_patch(ada.acting_as(people.PLACEMENT), "pod/bare", remove_gate))
+    assert_done(send_patch(ada.acting_as(people.PLACEMENT_ACCOUNT), "pod/bare", remove_gate))
 
 
 def test_kubelets_and_users_may_change_other_fields_of_workers(running_job: Kubectl) -> None:

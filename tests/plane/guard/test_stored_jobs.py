@@ -3,7 +3,7 @@
 import pytest
 
 from contract import keys
-from contract.keys import GATE, PLACE, SERVER_4
+from contract.keys import GATE, PLACEMENT, SERVER_4
 from testbed.mpijob import mpijob
 from testbed.plane import jobs
 from testbed.plane.jobs import template
@@ -55,8 +55,10 @@ FORGERIES = {
     "an empty record": ([{"op": "replace", "path": RECORD, "value": "{}"}], WORKER_RECORD_FIELD),
     "no record": (metadata_patch("Worker", {"annotations": {keys.ADDED: None}}), WORKER_RECORD_FIELD),
     "a place": (
-        metadata_patch("Worker", {"annotations": {PLACE: f"placer=gate workers=4 size=4 unit={SERVER_4}"}}),
-        f"{TEMPLATE}.metadata.annotations[{PLACE}]",
+        metadata_patch(
+            "Worker", {"annotations": {PLACEMENT: f"placer=gate workers=4 size=4 unit={SERVER_4}"}}
+        ),
+        f"{TEMPLATE}.metadata.annotations[{PLACEMENT}]",
     ),
     "a gate": (
         [{"op": "add", "path": f"{WORKER}/spec/schedulingGates", "value": [{"name": GATE}]}],
@@ -229,7 +231,7 @@ def test_only_mpi_operator_is_an_operator_and_it_is_not_an_administrator(guarded
         people.OPERATOR,
         people.ADA,
         people.KUEUE,
-        people.PLACEMENT,
+        people.PLACEMENT_ACCOUNT,
         people.UNBOUND_OPERATOR,
         people.CRONJOBS,
     )

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from contract import keys
-from contract.keys import GATE, PLACE, SERVER_2, SERVER_4
+from contract.keys import GATE, PLACEMENT, SERVER_2, SERVER_4
 from testbed.plane.controlplane import ControlPlane
 from testbed.plane.jobs import list_object, temporary_namespace
 from testbed.plane.kubectl import Kubectl, Object
@@ -63,10 +63,10 @@ def test_without_the_webhook_a_placement_annotation_must_fit_the_number_of_worke
     ranks["spec"]["runLauncherAsWorker"] = True
     permitted = people.marked_job(people.unschedulable_job(), gate=True, **PLACED)
     people.marked_job(permitted, "Launcher", gate=True, job=f"{ada.namespace}.train")
-    pair_place = PLACED["place"].replace("=4", "=2").replace(SERVER_4, SERVER_2)
-    pair = people.marked_job(people.unschedulable_job(2, name="two"), place=pair_place)
-    rack_place = f"placer=gate workers=4 size=2 unit=example.com/rack index=labels/{INDEX}"
-    rack = people.marked_job(people.unschedulable_job(name="rack"), place=rack_place)
+    pair_placement = PLACED["place"].replace("=4", "=2").replace(SERVER_4, SERVER_2)
+    pair = people.marked_job(people.unschedulable_job(2, name="two"), place=pair_placement)
+    rack_placement = f"placer=gate workers=4 size=2 unit=example.com/rack index=labels/{INDEX}"
+    rack = people.marked_job(people.unschedulable_job(name="rack"), place=rack_placement)
     assert_done(send(ada, list_object(permitted, ranks, pair, rack), "create", "--dry-run=server"))
 
     wrong_annotations = [
@@ -117,14 +117,14 @@ def test_placement_annotations_of_opted_out_jobs_are_refused(ada: Kubectl, plain
 
 
 def test_the_placement_of_a_suspended_job_changes_only_with_the_number_of_workers(ada: Kubectl) -> None:
-    text = f"{TEMPLATE}.metadata.annotations[{PLACE}] sets how the pods are placed"
+    text = f"{TEMPLATE}.metadata.annotations[{PLACEMENT}] sets how the pods are placed"
     job = people.marked_job(people.unschedulable_job(), gate=True, **PLACED)
     job["spec"]["runPolicy"] = {"suspend": True}
     assert send(ada, job).returncode == 0
 
     def place_patch(workers: str) -> Object:
-        place = PLACED["place"].replace("workers=4", f"workers={workers}")
-        return metadata_patch("Worker", {"annotations": {PLACE: place}})
+        placement = PLACED["place"].replace("workers=4", f"workers={workers}")
+        return metadata_patch("Worker", {"annotations": {PLACEMENT: placement}})
 
     assert_refused(send_patch(ada, "mpijob/train", place_patch("8")), text, "would change")
     assert_refused(send_patch(ada, "mpijob/train", with_workers(place_patch("96"), 8)), text)

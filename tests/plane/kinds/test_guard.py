@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from contract import keys
-from contract.keys import GATE, PLACE
+from contract.keys import GATE, PLACEMENT
 from testbed.plane.controlplane import ControlPlane
 from testbed.plane.jobs import list_object
 from testbed.plane.kubectl import Kubectl, Object
@@ -54,7 +54,7 @@ def change_template(job: Object, **fields: Object) -> Object:
 def test_the_guard_permits_only_job_labels_and_annotations_that_the_webhook_computes(ada: Kubectl) -> None:
     forgeries: list[Object] = [
         {"labels": {keys.JOB: "team-b.train"}},
-        {"annotations": {PLACE: "placer=me workers=4 size=4 unit=example.com/rack index=name"}},
+        {"annotations": {PLACEMENT: "placer=me workers=4 size=4 unit=example.com/rack index=name"}},
         {"schedulingGates": [{"name": GATE}]},
     ]
     forged = [change_template(job, **forgery) for job in JOBS for forgery in forgeries]
@@ -78,4 +78,4 @@ def test_annotations_that_the_webhook_computes_for_a_job_are_admitted(namespace:
     people.assert_done(people.send(ada, people.plain_job({"containers": [CONTAINER]})))
     metadata = namespace.get_json("job", "plain")["spec"]["template"]["metadata"]
     assert metadata["labels"][keys.JOB] == f"{ada.namespace}.plain_Job.batch"
-    assert metadata["annotations"][PLACE].startswith("placer=affinity workers=1 ")
+    assert metadata["annotations"][PLACEMENT].startswith("placer=affinity workers=1 ")

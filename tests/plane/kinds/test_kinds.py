@@ -109,20 +109,22 @@ def test_a_job_of_another_controller_is_placed_by_its_number_of_pods(
     }
     owned_job["metadata"]["ownerReferences"] = [owner]
     pod_template = namespace.create(owned_job, "--dry-run=server")["spec"]["template"]
-    assert pod_template["metadata"]["annotations"][keys.PLACE].startswith("placer=affinity workers=4 size=4 ")
+    assert pod_template["metadata"]["annotations"][keys.PLACEMENT].startswith(
+        "placer=affinity workers=4 size=4 "
+    )
 
 
 def test_the_guard_permits_a_job_with_gang_scheduling_of_kubernetes(namespace: Kubectl) -> None:
     """If the feature is off, the API server removes the field only after it has called the webhook."""
     gang = job(4, template=template(restartPolicy="Never", schedulingGroup={"podGroupName": "mine"}))
     pod_template = namespace.create(gang, "--dry-run=server", "--validate=false")["spec"]["template"]
-    assert pod_template["metadata"]["annotations"][keys.PLACE].startswith("placer=")
+    assert pod_template["metadata"]["annotations"][keys.PLACEMENT].startswith("placer=")
 
 
 @pytest.mark.parametrize(
     "forgery",
     [
-        {"metadata": {"annotations": {keys.PLACE: "placer=gate workers=24 size=4 unit=rack"}}},
+        {"metadata": {"annotations": {keys.PLACEMENT: "placer=gate workers=24 size=4 unit=rack"}}},
         {"spec": {"schedulingGates": [{"name": keys.GATE}]}},
     ],
 )

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from contract import keys, place
+import contract.placement
+from contract import keys
 from placement.observe.read import ENDED_PHASES
 from testbed.plane.controlplane import ControlPlane
 from testbed.plane.kubectl import Kubectl, KubectlError, Object
@@ -45,13 +46,13 @@ def test_a_job_is_admitted_whole_when_units_for_all_its_workers_are_free(
     units: dict[tuple[str, int], set[str]] = {}
     for pod in pods:
         metadata = pod["metadata"]
-        if (placement := place.read(metadata)) is None:
+        if (placement := contract.placement.read(metadata)) is None:
             continue
         number = placement.number(pod)
         assert number is not None
         assert keys.OPENED in metadata["annotations"], "the Pod is not pinned"
         assert keys.BLOCK not in metadata["labels"]
-        block = (place.job_id(metadata, placement.group), number // placement.size)
+        block = (contract.placement.job_id(metadata, placement.group), number // placement.size)
         units.setdefault(block, set()).add(servers[pod["spec"]["nodeName"]])
     assert [len(block_units) for block_units in units.values()] == [1] * (workers // 4)
     assert len(set.union(*units.values())) == len(units)

@@ -175,7 +175,7 @@ def test_the_guard_checks_every_key_that_the_webhook_writes(guard: Rendered) -> 
         return set(re.findall(r"'(ultraserver-webhook\.io/[a-z-]+)'", json.dumps(policies)))
 
     assert keys_in("jobs", "pods") == {
-        keys.PLACE,
+        keys.PLACEMENT,
         keys.GATE,
         keys.JOB,
         keys.BLOCK,

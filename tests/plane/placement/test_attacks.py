@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from contract.place import read
+from contract.placement import read
 from testbed.experiment import attacks, hostile
 from testbed.experiment.attacks import ATTACKS, HALF, PORT, PRIORITIES, REFUSED, Attack, Tenant
 from testbed.experiment.judge import Key
@@ -140,9 +140,9 @@ def test_with_the_guard_jobs_are_placed_and_a_suspended_job_is_resized(scenario:
         ada, "mpijob/train", {"spec": {"mpiReplicaSpecs": {"Worker": {"replicas": 4}}}}
     )
     assert resized.returncode == 0, resized.stderr
-    place = read(template(ada.get_json("mpijob", "train"), "Worker")["metadata"])
-    assert place
-    assert place.workers == 4
+    placement = read(template(ada.get_json("mpijob", "train"), "Worker")["metadata"])
+    assert placement
+    assert placement.workers == 4
     stage.jobs[train] = 4
     assert people.send_patch(ada, "mpijob/train", {"spec": {"runPolicy": {"suspend": False}}}).returncode == 0
     stage.wait(lambda jobs: jobs[train].whole and jobs[ranks].placed)

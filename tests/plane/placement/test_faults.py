@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from contract.keys import GATE, JOB, ON_NODE_FAILURE, OPENED, PLACE
+from contract.keys import GATE, JOB, ON_NODE_FAILURE, OPENED, PLACEMENT
 from kube.api import ApiError, ConflictError, Object
 from testbed.experiment.judge import Key, all_whole
 from testbed.experiment.stage import TEAMS, Stage
@@ -240,7 +240,7 @@ def test_the_account_may_only_pin_waiting_pods_and_delete_admitted_pods_that_hav
     preferred = "/spec/affinity/nodeAffinity/preferredDuringSchedulingIgnoredDuringExecution"
     affinity = [{"op": "add", "path": preferred, "value": [preference]}]
     role = [{"op": "add", "path": "/metadata/annotations/iam.amazonaws.com~1role", "value": "admin"}]
-    place = [{"op": "remove", "path": f"/metadata/annotations/{PLACE.replace('/', '~1')}"}]
+    placement = [{"op": "remove", "path": f"/metadata/annotations/{PLACEMENT.replace('/', '~1')}"}]
     zone = [{"op": "add", "path": "/spec/nodeSelector/zone", "value": "a"}]
     empty = [{"op": "add", "path": "/spec/nodeSelector/zone", "value": ""}]
     queue = [{"op": "remove", "path": "/spec/schedulingGates/1"}]
@@ -257,7 +257,7 @@ def test_the_account_may_only_pin_waiting_pods_and_delete_admitted_pods_that_hav
         *(("plain", operations) for operations in (image, annotations)),
         *(("waits", operations) for operations in (init_image, tolerant, kept, queue)),
         *((worker, operations) for operations in (image, label, owner, generated, deadline, affinity)),
-        *((worker, operations) for operations in (role, place, zone, empty)),
+        *((worker, operations) for operations in (role, placement, zone, empty)),
     ):
         with pytest.raises(ApiError, match=f"ValidatingAdmissionPolicy '{policy}'"):
             api.patch(f"{path}/{name}", operations)

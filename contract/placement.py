@@ -131,7 +131,7 @@ class Index:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Placement:
     """The content of a placement annotation. The docstring of this module describes each attribute.
 
     Attributes:
@@ -172,7 +172,7 @@ class Place:
 
 
 @lru_cache(maxsize=1024)
-def parse(text: str) -> Place:
+def parse(text: str) -> Placement:
     """Returns the content of a placement annotation. Results are cached: a job's pods have the same text.
 
     Raises:
@@ -190,7 +190,7 @@ def parse(text: str) -> Place:
         raise _make_error(f"placer is {placer!r}: it must be one of {', '.join(PLACERS)}")
     if "unit" not in values:
         raise _make_error("unit is missing: it must be the node label whose value the nodes of a unit share")
-    return Place(
+    return Placement(
         PLACERS[values["placer"]],
         _parse_count(values, "workers"),
         _parse_count(values, "size"),
@@ -200,13 +200,13 @@ def parse(text: str) -> Place:
     )
 
 
-def read(metadata: Mapping[str, Any]) -> Place | None:
+def read(metadata: Mapping[str, Any]) -> Placement | None:
     """Returns the placement annotation of a pod or pod template; None if the metadata has no such annotation.
 
     Raises:
         ContractError: The annotation cannot be read.
     """
-    text = (metadata.get("annotations") or {}).get(keys.PLACE)
+    text = (metadata.get("annotations") or {}).get(keys.PLACEMENT)
     return None if text is None else parse(str(text))
 
 
@@ -257,4 +257,4 @@ def _parse_label(source: str) -> str:
 
 
 def _make_error(reason: str) -> ContractError:
-    return ContractError(f"annotation {keys.PLACE} cannot be read: {reason}")
+    return ContractError(f"annotation {keys.PLACEMENT} cannot be read: {reason}")

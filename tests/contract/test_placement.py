@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 
 from contract import keys
 from contract.keys import HOSTNAME, JOB, SERVER_4
-from contract.place import (
+from contract.placement import (
     MOST_SUMMANDS,
     MOST_WORKERS,
     NAME,
     ContractError,
     Index,
-    Place,
+    Placement,
     Placer,
     Summand,
     job_id,
@@ -35,25 +35,25 @@ indexes = st.builds(
 )
 counts = st.integers(1, MOST_WORKERS)
 places = st.builds(
-    Place, st.sampled_from(Placer), counts, counts, labels, st.none() | indexes, st.just("") | labels
+    Placement, st.sampled_from(Placer), counts, counts, labels, st.none() | indexes, st.just("") | labels
 )
 
 
 @examples(100)
 @given(places)
-def test_a_written_annotation_is_read_as_the_same_place(place: Place) -> None:
-    assert parse(str(place)) == read({"annotations": {keys.PLACE: str(place)}}) == place
+def test_a_written_annotation_is_read_as_the_same_place(placement: Placement) -> None:
+    assert parse(str(placement)) == read({"annotations": {keys.PLACEMENT: str(placement)}}) == placement
 
 
 def test_the_text_of_a_placement_annotation() -> None:
     index = Index((Summand(f"labels/{JOB_INDEX}", 2), Summand(f"labels/{COMPLETION}")), 1)
-    assert str(Place(Placer.WHOLE_JOB, 8, 4, SERVER_4, index, GROUP_INDEX)) == (
+    assert str(Placement(Placer.WHOLE_JOB, 8, 4, SERVER_4, index, GROUP_INDEX)) == (
         f"placer=gate workers=8 size=4 unit={SERVER_4} "
         f"index=labels/{JOB_INDEX}*2+labels/{COMPLETION}+1 group=labels/{GROUP_INDEX}"
     )
     assert parse(f"placer=whole-job workers=8 size=4 unit={SERVER_4}").placer is Placer.WHOLE_JOB
     assert parse(f"placer=scheduler workers=8 size=4 unit={SERVER_4}").placer is Placer.SCHEDULER
-    assert str(Place(Placer.KUEUE, 1, 1, HOSTNAME)) == f"placer=kueue workers=1 size=1 unit={HOSTNAME}"
+    assert str(Placement(Placer.KUEUE, 1, 1, HOSTNAME)) == f"placer=kueue workers=1 size=1 unit={HOSTNAME}"
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_the_text_of_a_placement_annotation() -> None:
 )
 def test_an_unreadable_placement_annotation_is_reported(old: str, new: str, why: str) -> None:
     with pytest.raises(ContractError) as caught:
-        read({"annotations": {keys.PLACE: ANNOTATION.replace(old, new)}})
+        read({"annotations": {keys.PLACEMENT: ANNOTATION.replace(old, new)}})
     assert str(caught.value).startswith("annotation ultraserver-webhook.io/place cannot be read: ")
     assert why in str(caught.value)
     assert len(str(caught.value)) < 200
@@ -133,7 +133,7 @@ def test_a_pod_without_a_placement_annotation_has_no_place() -> None:
     ],
 )
 def test_the_number_of_a_pod_is_the_sum_of_its_sources(index: str, number: int | str | None) -> None:
-    place = parse(f"placer=gate workers=99 size=4 unit=rack{index and f' index={index}'}")
+    placement = parse(f"placer=gate workers=99 size=4 unit=rack{index and f' index={index}'}")
     variables = [
         {"name": "FROM", "valueFrom": {}},
         {"name": "RANK", "value": "8"},
@@ -145,15 +145,17 @@ def test_the_number_of_a_pod_is_the_sum_of_its_sources(index: str, number: int |
     }
     if isinstance(number, str):
         with pytest.raises(ContractError, match=number):
-            place.number(pod)
+            placement.number(pod)
     else:
-        assert place.number(pod) == number
+        assert placement.number(pod) == number
 
 
 @pytest.mark.parametrize("name", ["", "train-worker", "w-7x", "w7", "w-1234567"])
 def test_a_pod_name_without_a_number_at_its_end_is_an_error(name: str) -> None:
     with pytest.raises(ContractError, match="no number at the end of the pod's name"):
-        Place(Placer.WHOLE_JOB, 4, 4, SERVER_4, Index((Summand(NAME),))).number({"metadata": {"name": name}})
+        Placement(Placer.WHOLE_JOB, 4, 4, SERVER_4, Index((Summand(NAME),))).number(
+            {"metadata": {"name": name}}
+        )
 
 
 @pytest.mark.parametrize(
