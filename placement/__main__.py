@@ -120,11 +120,11 @@ def run(**options: Any) -> None:  # noqa: ANN401 - click passes the options abov
     _log.info(messages.STOPPED)
 
 
-@main.command("open")
+@main.command("admit")
 @click.argument("job", required=False)
 @click.option("--all", "everything", is_flag=True, help="Admit every job that waits.")
 @kubeconfig_option
-def open_(job: str | None, everything: bool, kubeconfig: Path | None) -> None:  # noqa: FBT001 - a flag
+def admit(job: str | None, everything: bool, kubeconfig: Path | None) -> None:  # noqa: FBT001 - a flag
     """In an emergency, admit JOB (namespace/name) now.
 
     The scheduler places its pods anywhere: some may get no node, and the job may straddle UltraServers.
@@ -146,6 +146,9 @@ def open_(job: str | None, everything: bool, kubeconfig: Path | None) -> None:  
         raise click.ClickException(messages.not_admitted(failure_count))
     if not gated_pods:
         raise click.ClickException(messages.none_waits(job))
+
+
+main.add_command(click.Command("open", hidden=True, params=admit.params, callback=admit.callback))  # in 0.2.0
 
 
 @main.command("replay")

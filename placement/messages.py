@@ -32,7 +32,7 @@ STUCK: Final = (Reason.PODS, Reason.NODES, Reason.BUG)
 
 WITHOUT_NAMES: Final[Mapping[Reason, str]] = {
     Reason.BACKOFF: "admissions of jobs of its namespace failed, and the program waits",
-    Reason.GUARANTEE: "such units are free, but kept for other teams",
+    Reason.GUARANTEE: "such units are free, but guaranteed to other teams",
     Reason.RESERVED: "such units are free, but reserved for an earlier job",
     Reason.NODES: "other teams are guaranteed too many of the units that can be used",
     Reason.BUG: "a bug keeps the program from deciding on it",
@@ -45,7 +45,7 @@ class EventReason(StrEnum):
 
     WAITING = "Waiting"  # the job waits
     ADMITTED = "Admitted"  # the job was admitted
-    RECREATED = "Recreated"  # some workers got no node in time: the workers that have not started are deleted
+    EVICTED = "Evicted"  # some workers got no node in time: the workers that have not started are deleted
     MOVED = "Moved"  # blocks on failed nodes move to other units
     RESTARTED = "Restarted"  # the whole job leaves a failed node and waits again
     PREEMPTED = "Preempted"  # the job is preempted and waits again
@@ -220,8 +220,7 @@ held_by: Final = "held by {}".format
 node_held_by: Final = "node {} is held by {}".format
 repelled: Final = "kept off by anti-affinity with {}: wait until it ends, or remove the term".format
 reserved_for: Final = "reserved for {}".format
-kept_for: Final = "kept for {} by a guarantee".format
-kept_free_for: Final = "kept free for {} by a guarantee".format
+guaranteed_to: Final = "guaranteed to {}".format
 incomplete: Final = "{} of {} nodes present".format
 mixed: Final = "node {} has no devices of the Neuron DRA driver, and other nodes of the unit have some".format
 
@@ -263,7 +262,7 @@ slow_question: Final = "the question has not arrived within {:g} s".format
 many_workers: Final = "the job has more than {} workers".format
 long_name: Final = "a name has at most {} characters".format
 
-# ---- The commands `open` and `replay` ----------------------------------------------------------------------
+# ---- The commands `admit` and `replay` ----------------------------------------------------------------------
 
 ONE_OR_ALL: Final = "name one job as namespace/name, or use --all"
 INCOMPLETE_SNAPSHOT: Final = "note: the snapshot lacks pods or claims that its creator could not list"

@@ -28,11 +28,8 @@ class Metrics:
             "oldest_wait_seconds", "How long the oldest waiting job waits; from the leader only."
         )
         self._unsettled = gauge("unsettled_jobs", "Jobs that were admitted and lack a node for some worker.")
-        self._units = gauge(
-            "node_groups",
-            "Units, by the number of their nodes that a job can have, and by state.",
-            ["nodes", "state"],
-        )
+        about_units = "Units, by the number of their nodes that a job can have, and by state."
+        self._units = gauge("units", about_units, ["nodes", "state"])
         self._owed = gauge(
             "guarantee_unmet",
             "Units that a guarantee still owes and that are not free.",
@@ -42,7 +39,7 @@ class Metrics:
         self._decided = gauge("last_decision_timestamp_seconds", "Unix time of the last decision.")
         self._seconds = histogram("decision_seconds", "Time of a decision.", buckets=BUCKETS)
         self.admissions = counter("admissions", "Jobs that were admitted.")
-        self.deletions = counter("deletions", "Pods that were deleted and are recreated.")
+        self.evictions = counter("evictions", "Pods that were deleted so that their jobs wait again.")
         self.preemptions = counter("preemptions", "Jobs that were preempted.")
         self._departures = counter("node_losses", "Jobs that left a failed node, by what they did.", ["how"])
         for event_reason in (EventReason.MOVED, EventReason.RESTARTED):

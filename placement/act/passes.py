@@ -216,11 +216,11 @@ class PassRunner:
                 self.api.delete(write.pod_path(pod), {"uid": pod.uid}, grace_seconds=grace)
             elif not write.delete(self.api, pod):
                 return None
-            self.metrics.deletions.inc()
+            self.metrics.evictions.inc()
             return replace(pod, deleting=True)
 
         if self._write_pods(delete_pod, deletion.pods) and deletion.is_last:
-            reason = event_reason or EventReason.RECREATED
+            reason = event_reason or EventReason.EVICTED
             self.reporter.write(deletion.job, reason, deletion.why, self.clock(), "Warning")
             if preemptor:
                 text = messages.preempts(display_name(deletion.job.key))

@@ -169,9 +169,9 @@ class Guarantees:
             is_short = allowance.team_names and spare_count < needed <= free_count
             for name in sorted(unit.names):
                 if guarantee := allowance.closed_nodes.get(name):
-                    return Cause("guaranteed", messages.kept_for(guarantee.team))
+                    return Cause("guaranteed", messages.guaranteed_to(guarantee.team))
                 if is_short and name in allowance.free_nodes:
-                    return Cause("guaranteed", messages.kept_free_for(allowance.team_names))
+                    return Cause("guaranteed", messages.guaranteed_to(allowance.team_names))
         return None
 
     def protects(self, job: Job) -> bool:

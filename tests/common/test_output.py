@@ -54,7 +54,7 @@ def test_only_one_module_writes_to_standard_output_and_standard_error() -> None:
 )
 def test_errors_of_arguments_and_of_commands_are_printable_in_every_program(program: Program) -> None:
     """Protects terminals from arguments that click repeats, and from messages of an API server."""
-    for words in ([HOSTILE], ["run", f"--{HOSTILE}"], ["open", HOSTILE, "--kubeconfig", HOSTILE]):
+    for words in ([HOSTILE], ["run", f"--{HOSTILE}"], ["admit", HOSTILE, "--kubeconfig", HOSTILE]):
         result = CliRunner().invoke(program, words)
         assert result.exit_code
         assert result.output.replace("\n", "").isprintable(), (words, result.output)

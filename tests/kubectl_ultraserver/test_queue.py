@@ -232,7 +232,7 @@ def test_free_units_that_a_guarantee_keeps_for_another_team_are_reported() -> No
     guaranteed = Table(units=units_of([], [{"namespaces": "vision", "unit": SERVER_4, "count": 2}]))
     jobs = [waiting_job("first", 4, 30), waiting_job("second", 4, 20), waiting_job("large", 8, 10)]
     _, second, large = queue_of(*jobs, table=guaranteed).entries
-    assert second.text == "needs 1 whole UltraServer; 2 free, kept free for vision by a guarantee"
+    assert second.text == "needs 1 whole UltraServer; 2 free, guaranteed to vision"
     assert large.text == (
         "needs 2 whole UltraServers; 3 can be used, and 2 of them are guaranteed to vision: "
         "use fewer workers, or lower a guarantee"

@@ -1,4 +1,4 @@
-"""Tests of ``python -m placement open``, with which an administrator admits jobs by hand."""
+"""Tests of ``python -m placement admit``, with which an administrator admits jobs by hand."""
 
 from pathlib import Path
 
@@ -36,7 +36,7 @@ def gated_jobs(api: FakeApi) -> set[str]:
 
 @pytest.mark.parametrize("name", ["team/a", "team/team.a"])
 def test_the_named_job_is_admitted(api: FakeApi, name: str) -> None:
-    result = run_command("open", name)
+    result = run_command("admit", name)
     assert result.exit_code == 0, result.output
     assert "admitted pod team/a-worker-0 of job team/a" in result.output.splitlines()
     assert len(result.output.splitlines()) == 5
@@ -68,20 +68,20 @@ def test_a_job_of_any_kind_is_found_by_its_name(
         ]
         if "group" in name_fields and PLACEMENT in pod["metadata"]["annotations"]:
             pod["metadata"]["annotations"][PLACEMENT] += " group=labels/group"
-    assert "no pod of team/other waits" in run_command("open", "team/other").output
-    assert len(run_command("open", "team/c").output.splitlines()) == 5
+    assert "no pod of team/other waits" in run_command("admit", "team/other").output
+    assert len(run_command("admit", "team/c").output.splitlines()) == 5
     assert gated_jobs(api) == {"team/a", "team/b", "other/a"}
 
 
 def test_with_all_every_job_is_admitted(api: FakeApi) -> None:
-    result = run_command("open", "--all")
+    result = run_command("admit", "--all")
     assert result.exit_code == 0
     assert gated_jobs(api) == set()
 
 
 @pytest.mark.parametrize("arguments", [[], ["team/a", "--all"]])
 def test_a_job_or_all_must_be_given_and_not_both(api: FakeApi, arguments: list[str]) -> None:
-    result = run_command("open", *arguments)
+    result = run_command("admit", *arguments)
     assert result.exit_code == 2
     assert messages.ONE_OR_ALL in result.output
     assert len(gated_jobs(api)) == 3
@@ -89,7 +89,7 @@ def test_a_job_or_all_must_be_given_and_not_both(api: FakeApi, arguments: list[s
 
 @pytest.mark.parametrize("name", ["team/c", "nowhere/a", "a"])
 def test_a_job_that_does_not_wait_is_an_error(api: FakeApi, name: str) -> None:
-    result = run_command("open", name)
+    result = run_command("admit", name)
     assert result.exit_code == 1
     assert f"no pod of {name} waits" in result.output
     assert len(gated_jobs(api)) == 3
@@ -97,7 +97,7 @@ def test_a_job_that_does_not_wait_is_an_error(api: FakeApi, name: str) -> None:
 
 def test_a_pod_that_cannot_be_admitted_is_reported_and_other_pods_are_admitted(api: FakeApi) -> None:
     api.refuse = "PATCH /api/v1/namespaces/team/pods/a-worker-1"
-    result = run_command("open", "team/a")
+    result = run_command("admit", "team/a")
     assert result.exit_code == 1
     assert "pod team/a-worker-1 of job team/a: PATCH" in result.output
     assert "1 pods were not admitted" in result.output
@@ -106,13 +106,13 @@ def test_a_pod_that_cannot_be_admitted_is_reported_and_other_pods_are_admitted(a
 
 def test_if_pods_cannot_be_listed_an_error_is_printed(api: FakeApi) -> None:
     api.refuse = "GET /api/v1/pods"
-    result = run_command("open", "--all")
+    result = run_command("admit", "--all")
     assert result.exit_code == 1
     assert result.output.startswith("Error: GET /api/v1/pods: 403 forbidden")
 
 
 def test_without_a_cluster_an_error_is_printed(tmp_path: Path) -> None:
-    for command in (["open", "--all"], ["run"]):
+    for command in (["admit", "--all"], ["open", "--all"], ["run"]):
         result = run_command(*command, f"--kubeconfig={tmp_path}/none")
         assert result.exit_code == 1
         assert "cannot reach the API server" in result.output

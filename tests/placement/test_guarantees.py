@@ -56,7 +56,7 @@ def running(name: str, *nodes: str, **changes: Any) -> list[Pod]:
 def test_another_team_gets_only_units_beyond_the_guarantee() -> None:
     decision = decision_about(job("first", 4, age=HOUR), job("second", 4))
     assert list(placed_jobs(decision)) == ["first"]
-    assert "us-02: kept free for vision-* by a guarantee" in waiting_reasons(decision)["second"]
+    assert "us-02: guaranteed to vision-*" in waiting_reasons(decision)["second"]
     assert [waiting_job.reason for waiting_job in decision.waiting] == [Reason.GUARANTEE]
 
 

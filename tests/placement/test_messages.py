@@ -46,7 +46,10 @@ TEXTS: dict[str, list[tuple[tuple[Any, ...], str]]] = {
     "free": [
         ((2,), "2 free"),
         ((1, 1, ["reserved for j"]), "1 free, reserved for j"),
-        ((2, 1, ["reserved for j", "kept for t"]), "2 free, 1 of them reserved for j or kept for t"),
+        (
+            (2, 1, ["reserved for j", "guaranteed to t"]),
+            "2 free, 1 of them reserved for j or guaranteed to t",
+        ),
     ],
     "shortage": [
         (("needs 2", "1 free"), "needs 2; 1 free"),
@@ -215,8 +218,7 @@ CONSTANTS = {
     "node_held_by": "node {} is held by {}",
     "repelled": "kept off by anti-affinity with {}: wait until it ends, or remove the term",
     "reserved_for": "reserved for {}",
-    "kept_for": "kept for {} by a guarantee",
-    "kept_free_for": "kept free for {} by a guarantee",
+    "guaranteed_to": "guaranteed to {}",
     "incomplete": "{} of {} nodes present",
     "mixed": "node {} has no devices of the Neuron DRA driver, and other nodes of the unit have some",
     "BUG": "a bug in this program",

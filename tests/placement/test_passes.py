@@ -371,7 +371,7 @@ def test_workers_without_nodes_are_deleted_and_new_workers_get_another_unit(api:
     assert list(pins_and_gates(api)) == ["a-launcher"]
     assert (
         "a-worker-0",
-        "Recreated",
+        "Evicted",
         "admitted, but without all its nodes after 120 s: not every worker got a node",
     ) in stored_events(api)
     for index in range(4):
@@ -432,7 +432,7 @@ def test_the_metrics_of_jobs_admissions_and_units(api: FakeApi) -> None:
     assert program.metric_value(f"{prefix}_last_decision_timestamp_seconds") == NOW.timestamp()
     for nodes, unit_state, count in (("4", "free", 1), ("4", "used", 1), ("2", "free", 2), ("8", "part", 1)):
         labels = {"nodes": nodes, "state": unit_state}
-        assert program.metrics.registry.get_sample_value(f"{prefix}_node_groups", labels) == count, labels
+        assert program.metrics.registry.get_sample_value(f"{prefix}_units", labels) == count, labels
     program.run.set_leader(is_leader=False)
     assert not any(waiting_by_reason().values())
 

@@ -109,7 +109,7 @@ CASES = {
     "PlacementStalled": Case(
         10, ({LAST_DECISION: "0x10"}, {LAST_DECISION: "0x2 _x8"}), ({LAST_DECISION: "0+60x10"}, {})
     ),
-    "PlacementEvicts": counter(f"{PLACEMENT}_deletions_total"),
+    "PlacementEvicts": counter(f"{PLACEMENT}_evictions_total"),
     "PlacementJobWaits": gauge(f"{PLACEMENT}_oldest_wait_seconds", 90_000, quiet=80_000),
     "CertificatesNotRenewed": Case(70, ({LAST_SUCCESS: "0x70"}, {}), ({LAST_SUCCESS: "0+60x70"},)),
 }

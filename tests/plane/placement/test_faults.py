@@ -157,7 +157,7 @@ def test_the_command_open_admits_one_job(stage: Stage) -> None:
     for key in (first, second):
         wait_until_gated(stage, key, 4)
     wait_for_launcher(stage, first)
-    command = [sys.executable, "-m", "placement", "open", "team-a/train"]
+    command = [sys.executable, "-m", "placement", "admit", "team-a/train"]
     command += ["--kubeconfig", str(stage.plane.kubeconfig)]
     result = subprocess.run(command, cwd=REPOSITORY, check=False, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr

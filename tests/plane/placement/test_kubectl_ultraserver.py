@@ -72,8 +72,8 @@ def test_queue_shows_the_order_and_the_starts_of_waiting_jobs_and_preview_shows_
     for sample in (
         'waiting_jobs{reason="units"} 1.0',
         'waiting_jobs{reason="nodes"} 1.0',
-        'node_groups{nodes="4",state="used"} 4.0',
-        'node_groups{nodes="4",state="free"} 2.0',
+        'units{nodes="4",state="used"} 4.0',
+        'units{nodes="4",state="free"} 2.0',
     ):
         until(lambda sample=sample: f"ultraserver_placement_{sample}\n" in metrics(port), sample)
     assert fit(stage, port, 8).startswith("fits now on ")
