@@ -262,7 +262,7 @@ slow_question: Final = "the question has not arrived within {:g} s".format
 many_workers: Final = "the job has more than {} workers".format
 long_name: Final = "a name has at most {} characters".format
 
-# ---- The commands `admit` and `replay` ----------------------------------------------------------------------
+# ---- The commands `admit` and `replay` ---------------------------------------------------------------------
 
 ONE_OR_ALL: Final = "name one job as namespace/name, or use --all"
 INCOMPLETE_SNAPSHOT: Final = "note: the snapshot lacks pods or claims that its creator could not list"
