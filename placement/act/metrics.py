@@ -39,7 +39,7 @@ class Metrics:
         self._decided = gauge("last_decision_timestamp_seconds", "Unix time of the last decision.")
         self._seconds = histogram("decision_seconds", "Time of a decision.", buckets=BUCKETS)
         self.admissions = counter("admissions", "Jobs that were admitted.")
-        self.evictions = counter("evictions", "Pods that were deleted so that their jobs wait again.")
+        self.evictions = counter("evictions", "Pods of evicted jobs, which had not all their nodes in time.")
         self.preemptions = counter("preemptions", "Jobs that were preempted.")
         self._departures = counter("node_losses", "Jobs that left a failed node, by what they did.", ["how"])
         for event_reason in (EventReason.MOVED, EventReason.RESTARTED):

@@ -214,9 +214,10 @@ class PassRunner:
             if event_reason:
                 grace = 0 if pod.uid in deletion.at_once else None
                 self.api.delete(write.pod_path(pod), {"uid": pod.uid}, grace_seconds=grace)
-            elif not write.delete(self.api, pod):
+            elif write.delete(self.api, pod):
+                self.metrics.evictions.inc()
+            else:
                 return None
-            self.metrics.evictions.inc()
             return replace(pod, deleting=True)
 
         if self._write_pods(delete_pod, deletion.pods) and deletion.is_last:

@@ -122,7 +122,7 @@ def repelling(*terms: Object, key: str = "topology.kubernetes.io/zone") -> Objec
 def forged_pods_of_all_sorts(tenant: Tenant) -> RunningAttack:
     """Creates four Pods of each sort of `hostile.forged_pod`. These Pods once stopped all jobs."""
     tenant.forge(*(forged_pod(tenant.plain_node, tenant.free_nodes[0], number) for number in range(40)))
-    tenant.wait_for_event(f"with the label '{nodes.INSTANCE_TYPE}': the rule table has none")
+    tenant.wait_for_event(f"with label '{nodes.INSTANCE_TYPE}': the rule table has none")
     yield ALL
 
 

@@ -74,6 +74,7 @@ def test_the_launcher_of_a_preempted_job_is_deleted_before_its_workers(
     assert ("batch-worker-0", "Preempted", why) in events
     assert ("own-worker-0", "Preempts", "preempts team/batch, which has a lower priority") in events
     assert preempting_program.metric_value("ultraserver_placement_preemptions_total") == 1
+    assert preempting_program.metric_value("ultraserver_placement_evictions_total") == 0
     preempting_program.run()
     assert pins_and_gates(api, "own-worker-0")["own-worker-0"] in (("us-01", 0), ("us-02", 0))
 
@@ -374,6 +375,7 @@ def test_workers_without_nodes_are_deleted_and_new_workers_get_another_unit(api:
         "Evicted",
         "admitted, but without all its nodes after 120 s: not every worker got a node",
     ) in stored_events(api)
+    assert program.metric_value("ultraserver_placement_evictions_total") == 4
     for index in range(4):
         new_pod = worker("a", index, 4)
         new_pod["metadata"]["uid"] += "/again"

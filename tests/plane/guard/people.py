@@ -63,7 +63,7 @@ RIGHTS = {
     "guard-pods": (
         "create,get,list,patch,update,delete",
         "pods,pods/status,pods/ephemeralcontainers,pods/resize,pods/binding,bindings",
-        (ADA, UNBOUND_OPERATOR, PLACEMENT, NODE, OPERATOR),
+        (ADA, UNBOUND_OPERATOR, PLACEMENT_ACCOUNT, NODE, OPERATOR),
     ),
 }
 
