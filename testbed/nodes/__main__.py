@@ -44,6 +44,7 @@ def _serve(folder: Path, count: int, driver_nodes: int) -> None:
         say(f"{count} real nodes of one UltraServer, with 16 devices each{with_driver}")
         say(f"\n  export KUBECONFIG={shlex.quote(str(plane.kubeconfig))}")
         say(f"  alias kubectl={shlex.quote(str(plane.kubectl.binary))}")
+        say(f"  alias helm={shlex.quote(str(chart.helm()))}")
         say("\nThe product is not installed. Follow docs/install.md, or run in the repository:\n")
         say(f"  kubectl apply -f {chart.INSTALL.relative_to(chart.REPOSITORY)}")
         job = story.JOB.relative_to(story.REPOSITORY)
