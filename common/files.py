@@ -5,6 +5,8 @@ import os
 import sys
 from pathlib import Path
 
+from common import messages
+
 
 def files_of(path: Path, *, recursive: bool = False) -> list[Path]:
     """Returns a directory's files that kubectl would read, or the path itself if it is not a directory."""
@@ -38,6 +40,6 @@ def require_regular_file(path: Path, folder: Path) -> None:
     """Raises an `OSError` if the path is not a regular file in the folder, or a link to such a file."""
     target = Path(os.path.realpath(path, strict=True))
     if not target.is_relative_to(folder.resolve()):
-        raise OSError(errno.EPERM, "a link that leads out of its folder", str(path))
+        raise OSError(errno.EPERM, messages.LINK_LEADS_OUT, str(path))
     if not target.is_file():
-        raise OSError(errno.EINVAL, "not a regular file", str(path))
+        raise OSError(errno.EINVAL, messages.NOT_REGULAR, str(path))

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
+from common import messages
+
 _KEY: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 _STEP: Final = re.compile(r"\.?([^.\[\]]+)|\[([^\]]*)\]")
 
@@ -60,7 +62,7 @@ def parse_pointer(text: str) -> tuple[str, ...]:
     if not text:
         return ()
     if not text.startswith("/"):
-        raise ValueError(f"a JSON pointer starts with '/': {text!r}")
+        raise ValueError(messages.not_a_pointer(text))
     return tuple(part.replace("~1", "/").replace("~0", "~") for part in text[1:].split("/"))
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import yaml
 
+from common import messages
 from common.familyrows import merge_rows
 from common.files import content
 
@@ -79,16 +80,13 @@ def merge_texts(texts: Iterable[str | bytes], *sections: str) -> dict[str, dict[
         for document in (yaml.load(text, _Loader) for text in texts):  # noqa: S506 - a safe loader
             for section, rows_by_name in table.items():
                 rows = document.get(section) or {}
-                for name, row in (
-                    rows.items()
-                    if isinstance(rows, dict)
-                    else ((_identity(section, row), row) for row in rows)
-                ):
-                    rows_by_name[name] = (
-                        merge_rows(rows_by_name.get(name, {}), row) if isinstance(row, dict) else row
-                    )
+                is_map = isinstance(rows, dict)
+                named = rows.items() if is_map else ((_identity(section, row), row) for row in rows)
+                for name, row in named:
+                    old = rows_by_name.get(name, {})
+                    rows_by_name[name] = merge_rows(old, row) if isinstance(row, dict) else row
     except (yaml.YAMLError, AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"a file of the rule table is invalid: {type(error).__name__}: {error}") from error
+        raise ValueError(messages.invalid_table(type(error).__name__, error)) from error
     return table
 
 

@@ -27,7 +27,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Final
 
-from contract import keys
+from contract import keys, messages
 
 MOST_WORKERS: Final = 100_000
 """Maximum number of workers in a job. No cluster has this many nodes, so a larger number is an error."""
@@ -91,7 +91,7 @@ class Summand:
         if self.source == NAME:
             number = _LAST_NUMBER.search(metadata.get("name") or "")
             if not number:
-                raise ContractError("there is no number at the end of the pod's name")
+                raise ContractError(messages.NO_NUMBER)
             return int(number[1]) * self.factor
         kind, _, key = self.source.partition("/")
         source_name = "variable" if f"{kind}/" == ENV else "label"
@@ -100,7 +100,7 @@ class Summand:
         )
         if not isinstance(text, str) or not _NUMBER.fullmatch(text):
             value = text[:40] if isinstance(text, str) else text
-            raise ContractError(f"{source_name} {key[:80]} is {value!r}: it must be the pod's number, from 0")
+            raise ContractError(messages.wrong_number(source_name, key[:80], value))
         return int(text) * self.factor
 
 
@@ -148,14 +148,8 @@ class Placement:
 
     def __str__(self) -> str:
         group = self.group and LABEL + self.group
-        values = (
-            _OLD_WORDS.get(self.placer, self.placer),
-            self.workers,
-            self.size,
-            self.unit,
-            self.index or "",
-            group,
-        )
+        placer = _OLD_WORDS.get(self.placer, self.placer)
+        values = (placer, self.workers, self.size, self.unit, self.index or "", group)
         return " ".join([f"{key}={value}" for key, value in zip(_KEYS, values, strict=True) if value != ""])
 
     def number(self, pod: Mapping[str, Any]) -> int | None:
@@ -181,15 +175,13 @@ def parse(text: str) -> Placement:
     words = [word.partition("=") for word in text[:LONGEST_ANNOTATION].split(" ")]
     values = {key: value for key, _, value in words}
     has_known_words = values.keys() <= {*_KEYS} and all(values.values())
-    if (
-        len(text) > LONGEST_ANNOTATION or len(values) < len(words) or not has_known_words
-    ):  # `lru_cache` stores no errors, so long texts take no memory
-        raise _make_error(f"it is {text[:80]!r}: write known words KEY=VALUE, each once")
+    # `lru_cache` stores no errors, so long texts take no memory.
+    if len(text) > LONGEST_ANNOTATION or len(values) < len(words) or not has_known_words:
+        raise _make_error(messages.wrong_words(text[:80]))
     if values.get("placer") not in PLACERS:
-        placer = values.get("placer", "")[:40]
-        raise _make_error(f"placer is {placer!r}: it must be one of {', '.join(PLACERS)}")
+        raise _make_error(messages.wrong_placer(values.get("placer", "")[:40], ", ".join(PLACERS)))
     if "unit" not in values:
-        raise _make_error("unit is missing: it must be the node label whose value the nodes of a unit share")
+        raise _make_error(messages.NO_UNIT)
     return Placement(
         PLACERS[values["placer"]],
         _parse_count(values, "workers"),
@@ -225,7 +217,7 @@ def job_id(metadata: Mapping[str, Any], group: str = "") -> str:
 def _parse_count(values: Mapping[str, Any], key: str) -> int:
     number = values.get(key, "")
     if not _NUMBER.fullmatch(number) or not 1 <= int(number) <= MOST_WORKERS:
-        raise _make_error(f"{key} is {number[:40]!r}: it must be a whole number from 1")
+        raise _make_error(messages.wrong_count(key, number[:40]))
     return int(number)
 
 
@@ -233,7 +225,7 @@ def _parse_index(text: str) -> Index:
     parts = text.split("+")
     offset = int(parts.pop()) if _NUMBER.fullmatch(parts[-1]) else 0
     if not 1 <= len(parts) <= MOST_SUMMANDS:
-        raise _make_error(f"index has {len(parts)} summands: it must have 1 to {MOST_SUMMANDS}")
+        raise _make_error(messages.wrong_length(len(parts), MOST_SUMMANDS))
     return Index(tuple(map(_parse_summand, parts)), offset)
 
 
@@ -241,10 +233,7 @@ def _parse_summand(text: str) -> Summand:
     source, asterisk, factor = text.partition("*")
     is_source = source == NAME or (source.startswith((LABEL, ENV)) and not source.endswith("/"))
     if not is_source or (asterisk and not _NUMBER.fullmatch(factor)):
-        raise _make_error(
-            f"index has the summand {text[:50]!r}: it must be 'name', 'labels/KEY' or 'env/NAME'; '*NUMBER'"
-            " may follow"
-        )
+        raise _make_error(messages.wrong_summand(text[:50]))
     return Summand(source, int(factor) if asterisk else 1)
 
 
@@ -252,9 +241,9 @@ def _parse_label(source: str) -> str:
     """Returns ``KEY`` from ``labels/KEY``."""
     key = source.removeprefix(LABEL)
     if key == source or not key:
-        raise _make_error(f"group is {source[:80]!r}: it must be 'labels/KEY'")
+        raise _make_error(messages.wrong_group(source[:80]))
     return key
 
 
 def _make_error(reason: str) -> ContractError:
-    return ContractError(f"annotation {keys.PLACEMENT} cannot be read: {reason}")
+    return ContractError(messages.unreadable(reason))

@@ -19,6 +19,7 @@ from kubernetes.config.config_exception import ConfigException
 from kubernetes.config.incluster_config import load_incluster_config
 from kubernetes.config.kube_config import load_kube_config
 
+from kube import messages
 from kube.api import ApiError, Object
 from kube.rest import Answer, RestApi, TooLongError, check_status, decode, parse_json
 
@@ -139,8 +140,8 @@ def connect(kubeconfig: Path | None) -> KubernetesApi:
         else:
             load_kube_config(str(kubeconfig), client_configuration=configuration)  # type: ignore[no-untyped-call]
     except (ConfigException, OSError) as error:
-        hint = "" if kubeconfig else " (outside a pod, name a --kubeconfig)"
-        raise ApiError(f"cannot reach the API server: {error}{hint}") from error
+        text = messages.unreachable(error) if kubeconfig else messages.no_server(error)
+        raise ApiError(text) from error
     return KubernetesApi(configuration)
 
 
@@ -158,7 +159,4 @@ def _refuse_bad_token(headers: dict[str, str]) -> None:
         return
     headers["authorization"] = headers["authorization"].strip()  # a token file often ends with a line end
     if not (headers["authorization"].isascii() and headers["authorization"].isprintable()):
-        raise ValueError(
-            "the bearer token has a line end or another character that an HTTP header cannot have: "
-            "replace it in the kubeconfig or the service account's token file"
-        )
+        raise ValueError(messages.BAD_TOKEN)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kube import messages
 from kube.api import ApiError
 
 if TYPE_CHECKING:
@@ -46,6 +47,5 @@ def connect(kubeconfig: Path | None) -> "KubernetesApi":
     try:
         from kube import client  # noqa: PLC0415 - the import takes 0.3 s
     except ModuleNotFoundError as error:
-        install = "pip install 'ultraserver-webhook[controllers]'"
-        raise ApiError(f"{error}: the client of the API server is not installed: {install}") from error
+        raise ApiError(messages.not_installed(error)) from error
     return client.connect(kubeconfig)

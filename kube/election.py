@@ -77,14 +77,14 @@ class Elector:
     def _with_this_holder(self, lease: Object) -> Object:
         old_spec, now = _spec(lease), _now()
         is_holder = old_spec.get("holderIdentity") == self.identity
+        changes = 0 if is_holder or not old_spec else 1
         spec = {
             **old_spec,
             "holderIdentity": self.identity,
             "leaseDurationSeconds": self.duration,
             "acquireTime": old_spec.get("acquireTime") if is_holder else now,
             "renewTime": now,
-            "leaseTransitions": (old_spec.get("leaseTransitions") or 0)
-            + (0 if is_holder or not old_spec else 1),
+            "leaseTransitions": (old_spec.get("leaseTransitions") or 0) + changes,
         }
         return {
             "apiVersion": "coordination.k8s.io/v1",

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from urllib.parse import urlencode
 
+from kube import messages
 from kube.api import ApiError, ConflictError, ForbiddenError, GoneError, Object
 
 PAGE_SIZE = 500
@@ -185,7 +186,7 @@ def _without_deep_values(text: str) -> str:
 def decode(status: int, data: bytes) -> tuple[int, Object]:
     """Returns the status and the answer. A body that is not a JSON object becomes an error with a message."""
     if status == HTTPStatus.NOT_FOUND and data == _NOT_SERVED:
-        return status, {"message": "it is not served"}
+        return status, {"message": messages.NOT_SERVED}
     try:
         answer = parse_json(data)
     except ValueError:  # such as a proxy's page
@@ -193,7 +194,7 @@ def decode(status: int, data: bytes) -> tuple[int, Object]:
     if isinstance(answer, dict):
         return status, answer
     beginning = data[:200].decode(errors="replace").strip()
-    return max(status, HTTPStatus.BAD_GATEWAY), {"message": f"not a JSON object but {beginning}"}
+    return max(status, HTTPStatus.BAD_GATEWAY), {"message": messages.not_an_object(beginning)}
 
 
 def check_status(verb: str, path: str, status: int, answer: Object) -> Object:

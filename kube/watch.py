@@ -14,6 +14,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
+from kube import messages
 from kube.api import ApiError, GoneError, Object
 from kube.backoff import waits
 from kube.rest import with_query
@@ -99,7 +100,7 @@ class Mirror(Generic[T]):
             RuntimeError: The thread has ended with an unexpected error, and the copy stays stale.
         """
         if self._error is not None:
-            raise RuntimeError(f"{self._path} is no longer watched") from self._error
+            raise RuntimeError(messages.not_watched(self._path)) from self._error
 
     def wait(self, seconds: float) -> bool:
         """Waits until the collection was listed, for at most ``seconds``; returns whether it was listed."""
@@ -161,7 +162,7 @@ class Mirror(Generic[T]):
             self.follow()
         except Exception as error:  # noqa: BLE001 - `check` raises it in the caller's thread
             self._error = error
-            self._set_stale_reason("the watch has ended")
+            self._set_stale_reason(messages.WATCH_ENDED)
 
     def _is_served(self) -> bool:
         """Returns whether the API server serves the collection; if it does not, logs this once."""

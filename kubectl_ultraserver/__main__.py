@@ -21,6 +21,7 @@ from common.output import Program, colour_lines, progress, say
 from common.texts import printable
 from common.times import stamp
 from kube.api import ApiError, ForbiddenError
+from kubectl_ultraserver import messages
 from kubectl_ultraserver.check.gather import Gatherer, run_checks
 from kubectl_ultraserver.check.line import Status
 from kubectl_ultraserver.listing import Lister
@@ -145,7 +146,7 @@ def preview_command(
     the installation shows and, with --fit, each job gets nodes. Otherwise it is 1.
     """
     if web is bool(files):
-        raise click.UsageError("name a file with --filename, or open the page with --web, but not both")
+        raise click.UsageError(messages.FILE_OR_WEB)
     if web:
         serve(cast("ProxiedApi", lister.api), say)
         return
@@ -157,14 +158,14 @@ def preview_command(
     except OSError as error:
         _fail(f"{error.filename}: {error.strerror}")
     except UnavailableError as error:
-        say(f"note: only the dry run is done: {printable(str(error))}", err=True)
+        say(messages.only_dry_run(printable(str(error))), err=True)
         values = {"output": output_format if output_format == "json" else "", "namespace": namespace}
         options = [f"--{option}={value}" for option, value in values.items() if value]
         exit_codes = [cast("ProxiedApi", lister.api).dry_run(*source, *options) for source in sources]
         sys.exit(FAILED if any(exit_codes) else NOT_WHOLE if with_fit else WHOLE)
     previews = [preview for _, items in results for preview in items]
     if not previews:
-        _fail("the files contain no objects: name a file with a job")
+        _fail(messages.NO_OBJECTS)
     if output_format == "json":
         _print_json({"items": [preview_json(*preview) for preview in previews]})
     else:
@@ -230,7 +231,7 @@ def _queue(lister: Lister) -> Queue:
 
     def has_time() -> bool:
         seconds = end - time.monotonic()
-        progress(f"computing when jobs start, for {max(seconds, 0):.0f} s at most")
+        progress(messages.computing(max(seconds, 0)))
         return seconds > 0
 
     try:
@@ -284,7 +285,7 @@ def check(lister: Lister, output_format: str, *, pre: bool) -> NoReturn:
     if output_format == "json":
         _print_json({"lines": [asdict(result) for result in results], **counts})
     else:
-        say("{pass} passed, {warn} warnings, {fail} failures".format(**counts))
+        say(messages.check_counts(*counts.values()))
     sys.exit(CHECK_FAILED if counts["fail"] else 0)
 
 

@@ -181,7 +181,7 @@ class Lister:
         """Returns the object of a job; None if no kind that the user may read has this job."""
         for version, resource in self._resources(reference.kind):
             try:
-                with _explain_missing_right(f"get {resource} in namespace {self.namespace}"):
+                with _explain_missing_right(f"get {messages.in_namespace(resource, self.namespace)}"):
                     path = f"/apis/{version}/{self._scope}/{resource}/{quote(reference.name, safe='')}"
                     if job := self.api.get(path):
                         return job
@@ -228,12 +228,12 @@ class Lister:
     def items(self, path: str) -> Iterator[Object]:
         """Yields the items of a collection, which is read page by page."""
         *_, scope, name, resource = path.partition("?")[0].split("/")
-        description = f"{resource} in namespace {name}" if scope == "namespaces" else resource
+        description = messages.in_namespace(resource, name) if scope == "namespaces" else resource
         try:
             with _explain_missing_right(f"list {description}"):
                 for number, page in enumerate(self.api.pages(path), 1):
                     yield from maps_at(page, "items")
-                    progress(f"listing {description}, page {number}")
+                    progress(messages.listing(description, number))
         finally:
             progress("")
 

@@ -21,6 +21,9 @@ GET_PODS: Final = f"kubectl -n {NAME} get pods"
 NOT_KNOWN: Final = "not known"
 note: Final = "note: {}".format
 more_details: Final = "and {} more: --output json has all".format
+in_namespace: Final = "{} in namespace {}".format
+listing: Final = "listing {}, page {}".format
+check_counts: Final = "{} passed, {} warnings, {} failures".format
 
 
 # ---- Codes of findings -------------------------------------------------------------------------------------
@@ -84,6 +87,8 @@ def no_unit(label: str, server: str | None, number: str) -> str:
 # ---- `topology` and `queue` --------------------------------------------------------------------------------
 
 LEGEND: Final = ". free  A, B taken  a, b taken and sick  ! cordoned  x not ready  ? missing"
+server_counts: Final = "{}: {} free, {} in use, {} broken{}".format
+nodes_outside: Final = "; {} nodes in no UltraServer".format
 nodes_claimed: Final = "{} of {} nodes claimed".format
 nodes_missing: Final = "{} of {} nodes missing".format
 ESTIMATE: Final = (
@@ -110,12 +115,16 @@ ENDLESS: Final = "not known: the job waits for jobs or Pods without a known end,
 out_of_time: Final = (
     "times are computed for {:g} seconds at most, and not for jobs that would start later"
 ).format
+computing: Final = "computing when jobs start, for {:.0f} s at most".format
 NO_JOB_WAITS: Final = "No job waits."
 UNKNOWN_NEXT: Final = "which is next is not known"
 NONE_ADMITTED: Final = "none can be admitted at present"
 NEXT: Final = "is next"
 FIRST: Final = "is first in the order"
 HAS_RESERVATION: Final = "has the reservation"
+starts_ahead: Final = "{} {}, ahead of {}".format
+first_job: Final = "{} {} and {}".format
+starts_after: Final = "{}; starts {}".format
 UNKNOWN_POSITION: Final = "waits; its position in the queue is not known"
 position: Final = "waits in position {} of {}, and {}".format
 blocked: Final = "is blocked: {}".format
@@ -273,6 +282,9 @@ def container_waits(reason: str, text: str, exit_code: object, ending_reason: ob
 # ---- `preview -f`: why the API server would not store what the preview shows -------------------------------
 
 NOTHING: Final = "nothing"
+FILE_OR_WEB: Final = "name a file with --filename, or open the page with --web, but not both"
+NO_OBJECTS: Final = "the files contain no objects: name a file with a job"
+only_dry_run: Final = "note: only the dry run is done: {}".format
 table_revision: Final = "the rule table, revision {}".format
 UNREADABLE_REGISTRATION: Final = "you may not read its registration (mutatingwebhookconfigurations)"
 NO_REGISTRATION: Final = f"no MutatingWebhookConfiguration has {NAME} in its name"
@@ -348,6 +360,7 @@ NO_PAGE: Final = "there is no such page"
 NO_LENGTH: Final = "a body needs a Content-Length"
 too_long: Final = "a body has a length of at most {} bytes".format
 service_cannot_read: Final = "the preview service cannot read the object: {}".format
+not_a_job: Final = "{!r} is not a job: write NAME or KIND/NAME, for example train or mpijob/train".format
 no_job: Final = "there is no job {} in namespace {}".format
 other_pods_unseen: Final = "pods of other namespaces were not examined: {}".format
 claims_unseen: Final = "claimed devices were not examined: {}".format

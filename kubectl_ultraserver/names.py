@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from kube.api import Object
+from kubectl_ultraserver import messages
 from kubectl_ultraserver.objects import metadata, text_at
 from placement.observe.names import names_of
 
@@ -36,9 +37,7 @@ def parse_reference(argument: str) -> JobReference:
     kind, slash, name = argument.rpartition("/")
     singular = kind.partition(".")[0].lower().removesuffix("s")
     if not name or (slash and not singular) or "/" in kind:
-        raise ValueError(
-            f"{argument!r} is not a job: write NAME or KIND/NAME, for example train or mpijob/train"
-        )
+        raise ValueError(messages.not_a_job(argument))
     return JobReference(singular, name)
 
 

@@ -202,10 +202,10 @@ def _summary(entries: Sequence[Entry], fleet: Fleet, stopped_reason: str) -> str
             if overtaking := [entry for entry in waiting if first.job in entry.ahead]:
                 soonest = min(overtaking, key=lambda entry: entry.start or fleet.now)
                 start = messages.expected_start(soonest.start, soonest.latest, fleet.now)
-                texts.append(f"{soonest.job} {start}, ahead of {first.job}")
+                texts.append(messages.starts_ahead(soonest.job, start, first.job))
                 state = messages.FIRST if first is waiting[0] else state
             start = messages.expected_start(first.start, first.latest, fleet.now)
-            texts.append(f"{first.job} {state} and {start}")
+            texts.append(messages.first_job(first.job, state, start))
         elif not fitting_jobs:
             texts.append(messages.NONE_ADMITTED)
     return f"{'; '.join(texts)}."

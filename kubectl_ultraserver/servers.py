@@ -113,11 +113,11 @@ def servers(fleet: Fleet) -> list[Server]:
 def counts_text(servers: Sequence[Server]) -> str:
     """Returns a line with the numbers of free, used and broken UltraServers."""
     units = [server for server in servers if server.id]
-    used_count = sum(bool(server.holders) for server in units)
-    text = f"{count_text(len(units), 'UltraServer')}: {sum(server.free for server in units)} free, "
-    text += f"{used_count} in use, {sum(server.broken for server in units)} broken"
+    used, total = sum(bool(server.holders) for server in units), count_text(len(units), "UltraServer")
+    free, broken = sum(server.free for server in units), sum(server.broken for server in units)
     outside_count = len(servers) - len(units)
-    return text + (f"; {outside_count} nodes in no UltraServer" if outside_count else "")
+    outside = messages.nodes_outside(outside_count) if outside_count else ""
+    return messages.server_counts(total, free, used, broken, outside)
 
 
 def _server(fleet: Fleet, key: str, unit: str, nodes: Sequence[Node]) -> Server:

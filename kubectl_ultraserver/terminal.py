@@ -74,7 +74,7 @@ def queue_lines(queue: Queue, entries: Sequence[Entry], now: datetime) -> Iterat
     for entry in entries:
         start = messages.start_text(entry.start, entry.latest, now)
         start = start or ("blocked" if entry.reason in STUCK else messages.NOT_KNOWN)
-        reason = f"{entry.text}; starts {entry.start_note}" if entry.start_note else entry.text
+        reason = messages.starts_after(entry.text, entry.start_note) if entry.start_note else entry.text
         order = str(entry.priority), f"{entry.share:.0%}", clock_text(entry.since, now)
         limit = length_text(timedelta(seconds=entry.limit)) if entry.limit else ""
         row = (entry.job, str(entry.workers), limit, *order, start, join_names(entry.units), reason)

@@ -23,6 +23,7 @@ from testbed import chart
 from testbed.mpijob import mpijob
 from tests.helpers import unfold
 from tests.rules.tables import EXTENDS, HEAD
+from webhook import messages
 from webhook.cli import main
 from webhook.documents import dump_yaml, read_documents
 from webhook.preview.lines import diff_as_yaml
@@ -195,7 +196,7 @@ def test_every_command_refuses_a_wrong_table_with_all_its_problems(
         f"{table}:5: rules[0].name: must be a name of lower case letters, digits and '-', not"
         in result.stderr
     )
-    assert "the rule table is wrong in 2 places" in result.stderr
+    assert messages.wrong_table("", "2 places") in result.stderr
 
 
 def test_lint_checks_all_files_and_fails_if_a_file_is_wrong(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Tests of the exact texts of HTTP errors and of the readiness."""
+"""Tests of the exact texts of HTTP errors, reviews, the readiness and the command line."""
 
 from tests import texts
 from tests.docs.tables import meanings
@@ -19,8 +19,32 @@ CONSTANTS = {
     "too_slow": "it took longer than {:.1f} s",
     "wrong_type": "the content type must be {}, not {}",
     "NOT_EVALUATED": "the body could not be evaluated, see the log of ultraserver-webhook",
+    "review_failed": "internal error, see the log of ultraserver-webhook for uid {}",
+    "IS_TABLE": "a ConfigMap with the files of a rule table",
+    "OTHER_TERMS": "another job's terms are in it",
     "CERTIFICATE_ENDS": "the serving certificate is about to end",
     "unusable_files": "unusable {} files: {}",
+    "not_checked": "{} cannot be checked: {}",
+    "unusable": "{} cannot be used: {}",
+    "unusable_pair": "{} and {} cannot be used: {}",
+    "ENCRYPTED_KEY": "the key is encrypted: write it without a password",
+    "changed_while_read": "{} changed while it was read",
+    "not_valid_yet": "{} is not valid before {}, and the certificate in use is valid",
+    "expired": "{} expired on {}, and the certificate in use is valid",
+    "MUST_PLACE_AND_OLD": "--must-place is for new objects, and --old for updates: use one of them",
+    "no_pods": "-o {} has no Pods: use -o json",
+    "several_tables": "use one table, not {}; the files of a directory are one table",
+    "without_placement": (
+        "--without-placement does not apply to a directory: remove 30-placement.yaml from {}"
+    ),
+    "wrong_table": "{}\nthe rule table is wrong in {}",
+    "table_in_short": "{}: {}, revision {}",
+    "not_a_row": "{0} is a file and not the name of a row: write -f {0} to show this table",
+    "no_row": "no row of the table is called {!r}{}",
+    "cases_not_run": "{}\nthe cases cannot be run",
+    "junit_is_link": "--junit {} is a link to {}: name a file",
+    "all_fired": "every active rule of {} table fired",
+    "never_fired": "never fired: {}",
 }
 """The texts without parameters, and the templates."""
 
@@ -47,6 +71,13 @@ REASONS = {
 
 def test_the_texts_without_parameters_and_the_templates() -> None:
     assert texts.constants(messages) == CONSTANTS
+
+
+def test_the_texts_about_objects_without_the_changes_of_the_webhook() -> None:
+    assert messages.NOT_MUTATED == {
+        False: ("created", "delete it and apply it"),
+        True: ("sent", "apply it"),
+    }
 
 
 def test_the_default_text_of_each_status() -> None:

@@ -9,7 +9,7 @@ from tests.docs.blocks import REPOSITORY
 
 MODULES = sorted(
     ".".join(path.relative_to(REPOSITORY).with_suffix("").parts)
-    for package in ("certs", "kubectl_ultraserver", "placement", "webhook")
+    for package in ("certs", "common", "contract", "kube", "kubectl_ultraserver", "placement", "webhook")
     for path in (REPOSITORY / package).rglob("messages.py")
 )
 

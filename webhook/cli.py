@@ -15,8 +15,8 @@ import click
 from common.completion import SHELLS, script
 from common.files import files_of, read_named
 from common.output import Program, colour_lines, say
-from common.texts import did_you_mean, fold, printable
-from webhook import limits
+from common.texts import count_text, did_you_mean, fold, printable
+from webhook import limits, messages
 from webhook.documents import Document, DocumentError, dump_yaml, expand_lists, read_documents
 from webhook.preview.formats import FAILURES, FORMATS, PIPELINES, WITHOUT_PODS, Case, case_of, unreadable_case
 from webhook.preview.messages import NO_OBJECTS
@@ -66,7 +66,7 @@ class CommandGroup(Program):
         try:
             return super().invoke(ctx)
         except CasesError as error:
-            _fail(f"{error}\nthe cases cannot be run")
+            _fail(messages.cases_not_run(error))
         except TableError as error:
             _fail(_table_error_text(error))
         except OSError as error:
@@ -173,9 +173,9 @@ def preview_command(  # noqa: PLR0913 - the options of the command
     an object would change, and with 2 if an object would be refused or cannot be read.
     """
     if must_place and options["old"]:
-        raise click.UsageError("--must-place is for new objects, and --old for updates: use one of them")
+        raise click.UsageError(messages.MUST_PLACE_AND_OLD)
     if options["pods"] and form in WITHOUT_PODS:
-        raise click.UsageError(f"-o {form} has no Pods: use -o json")
+        raise click.UsageError(messages.no_pods(form))
     paths = (*files, *more_files) or (Path("-"),)
     try:
         table = load_installed(_table_path(rules, placement=placement), placement=placement)
@@ -276,7 +276,7 @@ def _say_lint_result(table: str, problems: list[Problem], notes: list[Problem], 
             for section, singular in COUNTED_SECTIONS.items()
             if (count := facts[section])
         ]
-        say(f"{table}: {', '.join(texts)}, revision {facts['revision']}")
+        say(messages.table_in_short(table, ", ".join(texts), facts["revision"]))
     for note in notes:
         say(f"note: {note}", err=True)
 
@@ -302,9 +302,8 @@ def show(name: str | None, form: str, rules: tuple[Path, ...], *, placement: boo
 
 def _unknown_row_message(draft: Draft, name: str) -> str:
     if Path(name).exists():
-        return f"{name} is a file and not the name of a row: write -f {name} to show this table"
-    names = [row["name"] for _, row in draft.named_rows]
-    return f"no row of the table is called {name!r}{did_you_mean(name, names)}"
+        return messages.not_a_row(name)
+    return messages.no_row(name, did_you_mean(name, [row["name"] for _, row in draft.named_rows]))
 
 
 @rules.command()
@@ -338,14 +337,14 @@ def test_command(
         if junit.exists() and not junit.is_file():  # such as a pipe or /dev/stdout
             junit.write_text(as_junit(results), encoding="utf-8")
         elif junit.is_symlink():
-            raise click.UsageError(f"--junit {junit} is a link to {junit.readlink()}: name a file")
+            raise click.UsageError(messages.junit_is_link(junit, junit.readlink()))
         else:
             replace_file(junit, as_junit(results))
     say(as_text(results))
     # Unchanged packaged rules are left out: the project's own tests have cases for them.
     idle_rules = unfired_rules(table, results, load_installed() if rules else None)
-    message = f"every active rule of {'your' if rules else 'the'} table fired"
-    say(fold(f"never fired: {', '.join(idle_rules)}") if idle_rules else message)
+    never_fired = messages.never_fired(", ".join(idle_rules))
+    say(fold(never_fired) if idle_rules else messages.all_fired("your" if rules else "the"))
     sys.exit(1 if any(result.differences for result in results) else 0)
 
 
@@ -377,17 +376,14 @@ def schema() -> None:
 def _table_path(table_paths: tuple[Path, ...], *, placement: bool) -> Path | None:
     path = next(iter(table_paths), None)
     if len(table_paths) > 1:
-        files = " and ".join(map(str, table_paths))
-        raise click.UsageError(f"use one table, not {files}; the files of a directory are one table")
+        raise click.UsageError(messages.several_tables(" and ".join(map(str, table_paths))))
     if path and path.is_dir() and not placement:
-        message = f"--without-placement does not apply to a directory: remove 30-placement.yaml from {path}"
-        raise click.UsageError(message)
+        raise click.UsageError(messages.without_placement(path))
     return path
 
 
 def _table_error_text(error: TableError) -> str:
-    count = len(error.problems)
-    return f"{error}\nthe rule table is wrong in {count} place{'s' if count > 1 else ''}"
+    return messages.wrong_table(error, count_text(len(error.problems), "place"))
 
 
 def _read(path: Path, given_path: Path) -> list[Document] | DocumentError | OSError:

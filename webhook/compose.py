@@ -14,6 +14,7 @@ from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
 from common import logs
 from common.watched import UnusableError
+from webhook import messages
 from webhook.admission.views import admission_blueprint
 from webhook.app import create_app
 from webhook.metrics import Metrics
@@ -121,7 +122,7 @@ def load_changed(work: Work, texts: TableTexts) -> Table:
     try:
         problem: str = work(0, explain_table_error, texts)
     except FailedError as error:
-        message = f"{texts.path} cannot be checked: {error}"
+        message = messages.not_checked(texts.path, error)
         raise UnusableError(message, time.time() + RETRY_SECONDS) from error
     if problem:
         raise UnusableError(problem)

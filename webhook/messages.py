@@ -1,4 +1,4 @@
-"""The texts of answers over HTTP that are not evaluations: errors, and the readiness.
+"""The texts of the server's answers that are not evaluations, of reviews, and of the command line.
 
 Each HTTP status has a code. docs/reference.md lists the codes.
 """
@@ -50,10 +50,42 @@ too_slow: Final = "it took longer than {:.1f} s".format
 wrong_type: Final = "the content type must be {}, not {}".format
 NOT_EVALUATED: Final = "the body could not be evaluated, see the log of ultraserver-webhook"
 
-# ---- The readiness -----------------------------------------------------------------------------------------
+# ---- Reviews -----------------------------------------------------------------------------------------------
+
+review_failed: Final = f"{ERRORS[500][1]} for uid {{}}".format
+IS_TABLE: Final = "a ConfigMap with the files of a rule table"
+OTHER_TERMS: Final = "another job's terms are in it"
+NOT_MUTATED: Final = {False: ("created", "delete it and apply it"), True: ("sent", "apply it")}
+"""What happened to an object without the webhook's changes, and the remedy, by whether it is refused."""
+
+# ---- The readiness, and files that are not used ------------------------------------------------------------
 
 CERTIFICATE_ENDS: Final = "the serving certificate is about to end"
 unusable_files: Final = "unusable {} files: {}".format
+not_checked: Final = "{} cannot be checked: {}".format
+unusable: Final = "{} cannot be used: {}".format
+unusable_pair: Final = "{} and {} cannot be used: {}".format
+ENCRYPTED_KEY: Final = "the key is encrypted: write it without a password"
+changed_while_read: Final = "{} changed while it was read".format
+_IN_USE: Final = "and the certificate in use is valid"
+not_valid_yet: Final = f"{{}} is not valid before {{}}, {_IN_USE}".format
+expired: Final = f"{{}} expired on {{}}, {_IN_USE}".format
+
+# ---- The command line --------------------------------------------------------------------------------------
+
+MUST_PLACE_AND_OLD: Final = "--must-place is for new objects, and --old for updates: use one of them"
+no_pods: Final = "-o {} has no Pods: use -o json".format
+several_tables: Final = "use one table, not {}; the files of a directory are one table".format
+_NO_DIRECTORY: Final = "--without-placement does not apply to a directory"
+without_placement: Final = f"{_NO_DIRECTORY}: remove 30-placement.yaml from {{}}".format
+wrong_table: Final = "{}\nthe rule table is wrong in {}".format
+table_in_short: Final = "{}: {}, revision {}".format
+not_a_row: Final = "{0} is a file and not the name of a row: write -f {0} to show this table".format
+no_row: Final = "no row of the table is called {!r}{}".format
+cases_not_run: Final = "{}\nthe cases cannot be run".format
+junit_is_link: Final = "--junit {} is a link to {}: name a file".format
+all_fired: Final = "every active rule of {} table fired".format
+never_fired: Final = "never fired: {}".format
 
 
 def reason_of(status: int) -> str:

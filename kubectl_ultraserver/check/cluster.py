@@ -6,7 +6,7 @@ from typing import Final
 from common.texts import join_names
 from kube.api import Object
 from kubectl_ultraserver.check.line import FAIL, PASS, WARN, DeployedProgram, Line, release
-from kubectl_ultraserver.check.messages import line
+from kubectl_ultraserver.check.messages import CLUSTER_LEVEL, NO_TAG, line
 from kubectl_ultraserver.fleet import Fleet
 from kubectl_ultraserver.objects import labels, text_at
 from kubectl_ultraserver.servers import servers
@@ -90,7 +90,7 @@ def operators(
         yield _program_line("kueue", programs, "kueue")
     for program in programs:
         if program.name == "kueue" and release(program.version) < OLDEST_KUEUE:
-            yield line(WARN, "old-kueue", version=program.version or "without a tag")
+            yield line(WARN, "old-kueue", version=program.version or NO_TAG)
 
 
 def _program_line(code: str, programs: Sequence[DeployedProgram], name: str, kind: str = "") -> Line:
@@ -111,7 +111,7 @@ def accounts(is_bound_by_account: Mapping[str, bool]) -> Iterator[Line]:
 
 def namespace(obj: Object | None, refusal: str) -> Iterator[Line]:
     """Yields whether the installation's namespace, if it exists already, accepts a pod like the webhook's."""
-    level = labels(obj or {}).get("pod-security.kubernetes.io/enforce") or "as the cluster has it"
+    level = labels(obj or {}).get("pod-security.kubernetes.io/enforce") or CLUSTER_LEVEL
     if obj is None:
         yield line(PASS, "no-namespace")
     elif text_at(obj, "status", "phase") == "Terminating":

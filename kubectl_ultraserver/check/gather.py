@@ -15,7 +15,7 @@ from contract.placement import Placer
 from kube.api import ApiError, ForbiddenError, Object
 from kubectl_ultraserver.check import cluster, installed
 from kubectl_ultraserver.check.line import FAIL, WARN, DeployedProgram, Line, deployed_program
-from kubectl_ultraserver.check.messages import NO_CONFIGMAP, line
+from kubectl_ultraserver.check.messages import NO_CONFIGMAP, NO_READYZ, line
 from kubectl_ultraserver.findings import Case
 from kubectl_ultraserver.fleet import Fleet
 from kubectl_ultraserver.listing import HOOKS_PATH, LEASE_PATH, RULES_PATH, Lister
@@ -99,7 +99,7 @@ class Gatherer(Lister):
             for port in (number_at(port, "containerPort") for port in ports if port.get("name") == "https"):
                 path = f"{HOME_PATH}/pods/https:{name_of(pod)}:{port}/proxy/readyz"
                 try:
-                    answers[name_of(pod)] = self.api.get(path) or "it has no /readyz"
+                    answers[name_of(pod)] = self.api.get(path) or NO_READYZ
                 except ApiError as error:
                     if isinstance(error, ForbiddenError):
                         raise

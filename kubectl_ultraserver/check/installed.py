@@ -12,7 +12,7 @@ from common.times import time_of
 from contract.keys import ADDED
 from kube.api import Object
 from kubectl_ultraserver.check.line import FAIL, PASS, WARN, Line, deployed_program
-from kubectl_ultraserver.check.messages import WEBHOOK_LOGS, line
+from kubectl_ultraserver.check.messages import NO_REGISTRY, OLD_RELEASE, WEBHOOK_LOGS, line, other_table
 from kubectl_ultraserver.findings import Case
 from kubectl_ultraserver.objects import (
     NAME,
@@ -52,7 +52,7 @@ def pods(deployments: Sequence[Object], pods: Sequence[Object]) -> Iterator[Line
             if text_at(container, "state", "waiting", "reason") in PULL_ERRORS:
                 names_by_image[text_at(container, "image")].append(name_of(pod))
     for image, names in names_by_image.items():
-        note = "" if "/" in image else ", which names no registry,"
+        note = "" if "/" in image else NO_REGISTRY
         yield line(FAIL, "image", image=image, note=note, names=join_names(names))
     if not any(name_of(raw) == NAME for raw in deployments):
         yield line(FAIL, "no-deployment")
@@ -95,7 +95,7 @@ def certificates(answers: ReadyzAnswers, now: datetime) -> Iterator[Line]:
 
 def previews(state: Object, problem: str, own_release: str) -> Iterator[Line]:
     """Yields whether the preview service answers, and whether it has the plugin's release."""
-    release = text_at(state, "version") or "older than 0.3"
+    release = text_at(state, "version") or OLD_RELEASE
     if problem:
         yield line(WARN, "no-preview-service", why=problem)
     else:
@@ -108,7 +108,7 @@ def tables(answers: ReadyzAnswers, revision: str, problem: str) -> Iterator[Line
         yield line(FAIL, "rule-table", why=problem)
     if not answers:
         yield line(FAIL, "no-replica")
-    other = f"; the preview service uses {revision}" if revision else ""
+    other = other_table(revision) if revision else ""
     for pod, answer in answers.items():
         if isinstance(answer, str):
             yield line(FAIL, "replica-without-answer", pod=pod, why=printable(answer, 200))

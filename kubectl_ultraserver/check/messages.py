@@ -27,6 +27,12 @@ class Result(NamedTuple):
 
 
 NO_CONFIGMAP: Final = "it does not exist"
+NO_READYZ: Final = "it has no /readyz"
+NO_TAG: Final = "without a tag"
+CLUSTER_LEVEL: Final = "as the cluster has it"
+NO_REGISTRY: Final = ", which names no registry,"
+OLD_RELEASE: Final = "older than 0.3"
+other_table: Final = "; the preview service uses {}".format
 WEBHOOK_LOGS: Final = f"kubectl -n {NAME} logs deployment/{NAME}"
 _CERTS_LOG: Final = f"{WEBHOOK_LOGS}-certs"
 _VERSION: Final = "Kubernetes {version}; {oldest} to {newest} were tested"

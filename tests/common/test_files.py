@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from common import messages
 from common.files import content
 from testbed.mpijob import mpijob
 from tests.rules.tables import EXTENDS, mount_config_map
@@ -17,9 +18,9 @@ from webhook.documents import dump_yaml
 
 SECRET = "root:$6$secret:::"  # noqa: S105 - not a real password
 UNUSABLE_FILES: dict[str, tuple[Callable[[Path, Path], object], str]] = {
-    "pipe": (lambda file, _: os.mkfifo(file), "not a regular file"),
-    "device": (lambda file, _: file.symlink_to("/dev/zero"), "a link that leads out of its folder"),
-    "secret": (lambda file, secret: file.symlink_to(secret), "a link that leads out of its folder"),
+    "pipe": (lambda file, _: os.mkfifo(file), messages.NOT_REGULAR),
+    "device": (lambda file, _: file.symlink_to("/dev/zero"), messages.LINK_LEADS_OUT),
+    "secret": (lambda file, secret: file.symlink_to(secret), messages.LINK_LEADS_OUT),
 }
 COMMANDS = [
     "preview FOLDER",

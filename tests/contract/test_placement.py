@@ -4,12 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contract import keys
+from contract import keys, messages
 from contract.keys import HOSTNAME, JOB, SERVER_4
 from contract.placement import (
     MOST_SUMMANDS,
     MOST_WORKERS,
     NAME,
+    PLACERS,
     ContractError,
     Index,
     Placement,
@@ -59,32 +60,32 @@ def test_the_text_of_a_placement_annotation() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "why"),
     [
-        (ANNOTATION, "", "it is '': write known words KEY=VALUE, each once"),
-        (ANNOTATION, "x" * 5000, f"it is '{'x' * 80}': write known words"),
+        (ANNOTATION, "", messages.wrong_words("")),
+        (ANNOTATION, "x" * 5000, messages.wrong_words("x" * 80)),
         (" index=", f"{'x' * 2000} index=", "write known words"),
         ("workers=16", "workers=16 workers=16", "write known words"),
         ("workers=16", "workers=16 racks=2", "write known words"),
         ("workers=16 ", "workers=16  ", "write known words"),
         ("workers=16", "workers=", "write known words"),
-        ("placer=gate", "placer=me", "placer is 'me': it must be one of scheduler, kueue, gang, whole-job"),
-        ("placer=gate ", "", "placer is ''"),
-        ("workers=16 ", "", "workers is '': it must be a whole number from 1"),
+        ("placer=gate", "placer=me", messages.wrong_placer("me", ", ".join(PLACERS))),
+        ("placer=gate ", "", messages.wrong_placer("", ", ".join(PLACERS))),
+        ("workers=16 ", "", messages.wrong_count("workers", "")),
         *(
-            ("workers=16", f"workers={text}", f"workers is '{text[:40]}': it must be a whole number")
+            ("workers=16", f"workers={text}", messages.wrong_count("workers", text[:40]))
             for text in ("many", "0", "-4", "٤", "9" * 1500, str(MOST_WORKERS + 1), "1_0")
         ),
-        ("size=4", "size=0", "size is '0': it must be a whole number from 1"),
+        ("size=4", "size=0", messages.wrong_count("size", "0")),
         (
             f"unit={SERVER_4} ",
             "",
-            "unit is missing: it must be the node label whose value the nodes of a unit share",
+            messages.NO_UNIT,
         ),
         *(
-            (f"index=labels/{REPLICA}", f"index={text}", f"index has the summand '{text[:80]}'")
+            (f"index=labels/{REPLICA}", f"index={text}", messages.wrong_summand(text))
             for text in ("name*", "name*-1", "name*x")
         ),
         *(
-            (f"labels/{REPLICA}", text, f"'{term[:50]}': it must be 'name', 'labels/KEY' or 'env/NAME'")
+            (f"labels/{REPLICA}", text, messages.wrong_summand(term[:50]))
             for text, term in (
                 ("x" * 99, "x" * 99),
                 ("fields/k", "fields/k"),
@@ -95,15 +96,15 @@ def test_the_text_of_a_placement_annotation() -> None:
                 ("labels/a+x*2", "x*2"),
             )
         ),
-        (f"labels/{REPLICA}", "3", "index has 0 summands: it must have 1 to 4"),
-        (f"labels/{REPLICA}", "name+name+name+name+name", "index has 5 summands"),
-        (f"labels/{REPLICA}", "name group=index", "group is 'index': it must be 'labels/KEY'"),
+        (f"labels/{REPLICA}", "3", messages.wrong_length(0, MOST_SUMMANDS)),
+        (f"labels/{REPLICA}", "name+name+name+name+name", messages.wrong_length(5, MOST_SUMMANDS)),
+        (f"labels/{REPLICA}", "name group=index", messages.wrong_group("index")),
     ],
 )
 def test_an_unreadable_placement_annotation_is_reported(old: str, new: str, why: str) -> None:
     with pytest.raises(ContractError) as caught:
         read({"annotations": {keys.PLACEMENT: ANNOTATION.replace(old, new)}})
-    assert str(caught.value).startswith("annotation ultraserver-webhook.io/place cannot be read: ")
+    assert str(caught.value).startswith(messages.unreadable(""))
     assert why in str(caught.value)
     assert len(str(caught.value)) < 200
 
@@ -124,11 +125,11 @@ def test_a_pod_without_a_placement_annotation_has_no_place() -> None:
         ("labels/a*0+name*2+labels/b*10+1", 45),
         ("env/RANK", 7),
         ("env/RANK*2+labels/a", 17),
-        ("env/FROM", "variable FROM is None: it must be the pod's number, from 0"),
-        ("env/none", "variable none is None"),
-        ("labels/none", "label none is None: it must be the pod's number, from 0"),
-        ("labels/words*2", "label words is 'x': it must be the pod's number, from 0"),
-        (f"labels/{'k' * 99}", f"label {'k' * 80} is None"),
+        ("env/FROM", messages.wrong_number("variable", "FROM", None)),
+        ("env/none", messages.wrong_number("variable", "none", None)),
+        ("labels/none", messages.wrong_number("label", "none", None)),
+        ("labels/words*2", messages.wrong_number("label", "words", "x")),
+        (f"labels/{'k' * 99}", messages.wrong_number("label", "k" * 80, None)),
         ("", None),
     ],
 )

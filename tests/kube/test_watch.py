@@ -13,6 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from kube import messages
 from kube.api import GoneError, Object
 from kube.backoff import JITTER
 from kube.watch import NOT_SERVED_SECONDS, SHORT_SECONDS, STALE_SECONDS, Mirror
@@ -313,8 +314,8 @@ def test_a_mirror_whose_thread_failed_stays_stale(
     running_mirror.check()
     api.put(f"{NODES}/a", {"metadata": {"name": "a"}})  # has no labels
     assert changed.wait(PATIENCE)
-    assert running_mirror.stale_reason == "the watch has ended"
-    with pytest.raises(RuntimeError, match=f"{NODES} is no longer watched") as raised:
+    assert running_mirror.stale_reason == messages.WATCH_ENDED
+    with pytest.raises(RuntimeError, match=messages.not_watched(NODES)) as raised:
         running_mirror.check()
     assert isinstance(raised.value.__cause__, KeyError)
 

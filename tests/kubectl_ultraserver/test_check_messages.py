@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from kubectl_ultraserver.check import messages
 from kubectl_ultraserver.check.line import FAIL, PASS, WARN, Line, Status
 from kubectl_ultraserver.check.messages import NO_CONFIGMAP, RESULTS, line
+from tests import texts
 from tests.docs.tables import meanings
 
 HOME = "ultraserver-webhook"
@@ -169,3 +171,16 @@ def test_every_code_has_a_case() -> None:
 def test_the_reference_lists_exactly_the_codes_of_the_checks() -> None:
     """Protects users who look up a code in docs/reference.md."""
     assert set(meanings()["checks"]) == set(RESULTS)
+
+
+def test_the_texts_that_are_facts_of_results() -> None:
+    assert texts.constants(messages) == {
+        "NO_CONFIGMAP": "it does not exist",
+        "NO_READYZ": "it has no /readyz",
+        "NO_TAG": "without a tag",
+        "CLUSTER_LEVEL": "as the cluster has it",
+        "NO_REGISTRY": ", which names no registry,",
+        "OLD_RELEASE": "older than 0.3",
+        "other_table": "; the preview service uses {}",
+        "WEBHOOK_LOGS": f"{LOGS}{HOME}",
+    }

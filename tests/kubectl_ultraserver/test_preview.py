@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from kubectl_ultraserver import __main__ as cli
+from kubectl_ultraserver import messages
 from kubectl_ultraserver.listing import RULES_PATH
 from testbed.mpijob import mpijob
 from tests.kubectl_ultraserver.api import MISSING, Cluster
@@ -105,7 +106,7 @@ def test_without_the_service_only_the_dry_run_is_done_and_a_note_has_the_reason(
     (path := tmp_path / "a.yaml").write_text(text, encoding="utf-8")
     code, options = expected
     remedy = "install the chart with the value preview: true"
-    note = f"note: only the dry run is done: the API server answers 404: {MISSING}; {remedy}\n"
+    note = f"{messages.only_dry_run(f'the API server answers 404: {MISSING}; {remedy}')}\n"
     assert run_plugin("preview", "-f", str(path), *words) == (code, "", note)
     assert api.dry_runs == [(str(path), *options)]
     assert len(api.paths) == 1
@@ -118,5 +119,5 @@ def test_with_the_service_of_an_older_release_only_the_dry_run_is_done(
     answer = b'{"code": "unknown-parameter", "error": "unknown parameter"}'
     monkeypatch.setattr(api, "fetch", lambda *_: (400, answer))
     (path := tmp_path / "a.yaml").write_text("kind: A", encoding="utf-8")
-    note = "note: only the dry run is done: the preview service refuses (400): unknown parameter\n"
+    note = f"{messages.only_dry_run('the preview service refuses (400): unknown parameter')}\n"
     assert run_plugin("preview", "-f", str(path), "-n", "team") == (0, "", note)

@@ -12,7 +12,7 @@ from typing import NamedTuple, cast
 import pytest
 
 from kube.api import ApiError
-from kubectl_ultraserver import web
+from kubectl_ultraserver import messages, web
 from kubectl_ultraserver.proxy import ProxiedApi, Reply
 from kubectl_ultraserver.service import SERVICE_PATH
 from tests.kubectl_ultraserver.build import run_plugin
@@ -220,4 +220,4 @@ def test_files_and_the_page_exclude_each_other(api: FakeProxy, monkeypatch: pyte
     for words in ([], ["--web", "-f", "x"]):
         code, _, err = run_plugin("preview", *words)
         assert code == 2
-        assert "name a file with --filename, or open the page with --web, but not both" in err
+        assert messages.FILE_OR_WEB in err

@@ -27,6 +27,7 @@ from testbed.mpijob import mpijob
 from tests.placement.world import HOUR, MINUTE, NOW, SECOND, bind_pods, job, select_nodes, servers
 from webhook.app import create_app
 from webhook.documents import dump_yaml
+from webhook.preview import messages
 from webhook.preview.fit import NoAnswerError, ask_placement
 from webhook.preview.views import preview_blueprint
 from webhook.rules.source import TableSource
@@ -124,7 +125,8 @@ def test_the_answer_explains_a_job_that_cannot_start_and_an_object_that_is_not_p
     config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
     answer = post_fit(placement, config_map).get_json()
     assert answer["fits"] is False
-    assert answer["text"].startswith("would not start: not placed: ")
+    assert answer["text"] == messages.would_not_start(answer["preview"])
+    assert answer["preview"].startswith("not placed: ")
 
 
 @pytest.mark.parametrize("accept", ["application/json", "*/*"])
@@ -144,13 +146,14 @@ def test_a_missing_answer_has_a_status_and_a_reason(placement: Placement) -> Non
     response = post_fit(placement)
     assert (response.status_code, response.get_json()["error"]) == (
         503,
-        "the placement program does not answer now: the last decision was made at 12:00:00 UTC",
+        messages.no_answer_now("the last decision was made at 12:00:00 UTC"),
     )
     placement.scene = None
     assert "this replica does not decide" in post_fit(placement).get_json()["error"]
     placement.url = "http://127.0.0.1:9"
     response = post_fit(placement)
-    assert (response.status_code, "does not answer" in response.get_json()["error"]) == (503, True)
+    assert response.status_code == 503
+    assert messages.does_not_answer("127.0.0.1", "") in response.get_json()["error"]
 
 
 def test_invalid_questions_write_one_error_a_minute_to_the_log(
@@ -169,7 +172,7 @@ def test_a_request_with_an_unusable_job_or_parameter_is_400(placement: Placement
     claiming_job = mpijob(4)
     pod = claiming_job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]
     pod["resourceClaims"] = [{"name": "a", "resourceClaimTemplateName": "b"}]
-    for document, reason in ((two_jobs, "2 objects: send one job"), (claiming_job, "it claims devices")):
+    for document, reason in ((two_jobs, messages.several_objects(2)), (claiming_job, "it claims devices")):
         response = post_fit(placement, document)
         assert (response.status_code, reason in response.get_json()["error"]) == (400, True), response.text
     response = create_client(placement.url).post("/v1/fit?pods=true", data=dump_yaml(mpijob(4)))

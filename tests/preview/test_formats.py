@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 
 from common.texts import printable
 from testbed.mpijob import mpijob
+from tests.helpers import unfold
 from tests.rules.tables import EXTENDS
 from webhook.cli import main
 from webhook.documents import dump_yaml
 from webhook.engine import Request, evaluate
+from webhook.preview import messages
 from webhook.preview.formats import PIPELINES, Case, Finding
 from webhook.rules.load import load_installed
 
@@ -135,7 +137,7 @@ def test_must_place_fails_for_every_object_that_is_not_a_candidate(
     assert run(tmp_path, text, "-o", output_format).exit_code == code
     result = run(tmp_path, text, "-o", output_format, "--must-place")
     assert result.exit_code == code_with_must_place
-    assert ("not a candidate: " in result.output) == (code < code_with_must_place)
+    assert (messages.not_a_candidate("") in result.output) == (code < code_with_must_place)
 
 
 @pytest.mark.parametrize(
@@ -143,11 +145,11 @@ def test_must_place_fails_for_every_object_that_is_not_a_candidate(
     [
         (
             mpijob(namespace="kube-system"),
-            "not a candidate: the webhook is not called for namespace kube-sys",
+            messages.not_a_candidate(messages.not_called("kube-system")),
         ),
         (
             mpijob(worker_spec={"nodeSelector": {"kubernetes.io/arch": "arm64"}}),
-            "not placed: no node can take its workers",
+            f"not placed: {messages.no_node('')}",
         ),
     ],
 )
@@ -155,7 +157,7 @@ def test_must_place_fails_a_candidate_that_is_never_placed(tmp_path: Path, obj: 
     """Protects users from a pipeline that passes a job which is never placed."""
     result = run(tmp_path, dump_yaml(obj), "-o", "json", "--must-place")
     assert result.exit_code == 2
-    assert f"  failed   {text}" in result.stderr
+    assert f"  failed   {text}".rstrip() in unfold(result.stderr)
 
 
 def test_a_document_that_the_webhook_ignores_is_skipped_in_a_report(tmp_path: Path) -> None:

@@ -62,6 +62,11 @@ TEXTS: dict[str, list[tuple[tuple[Any, ...], dict[str, bool], str]]] = {
             "each group, of which there is none now: 4 workers on one rack",
         ),
     ],
+    "others_wait": [
+        ((0,), {}, "no other job waits"),
+        ((1,), {}, "1 other job waits"),
+        ((2,), {}, "2 other jobs wait"),
+    ],
     "fits_or_waits": [
         (({"fits": True, "units": ["a", "b"]},), {}, "fits now on a, b"),
         ((answer(position=None, why="why"),), {}, "cannot start: why"),
@@ -84,21 +89,40 @@ CONSTANTS = {
     "NAMES_NODE": "its workers name their node themselves, so no scheduler places them",
     "if_shadow_ended": "{}. If shadow mode ended: {}",
     "refused_if_shadow_ended": "{}. If shadow mode ended, refused: {}",
+    "no_node": "no node can take its workers: {}",
+    "no_job_label": "{}, but no rule of the table gives them a job label",
+    "misspelt_resource": "Line {} requests {}; did you mean {}?",
+    "if_chart_has": "if the chart has the value {}, ",
+    "with_pods": "with the {} of its job",
     "PLACE_KEPT": "the update does not change the placement",
     "recreate_for": ("the update does not change the placement: for {} nodes, delete and recreate the job"),
     "FIT_IS_OFF": ("this installation does not answer what fits: install the chart with the value fit: true"),
     "NO_OLD": "the form has the part old, but a new job has no stored object: remove old",
+    "several_objects": "the text has {} objects: send one job",
+    "no_address": "the host {} has no address: {}",
+    "does_not_answer": "{} does not answer: {}",
+    "no_answer_now": "the placement program does not answer now: {}",
+    "would_not_start": "would not start: {}",
     "unknown_kind": "no workload of the rule table has kind {!r}; did you mean {!r}?",
     "unknown_field": "unknown field {}; did you mean {!r}?",
     "refused_field": "the API server refuses {}: {}",
     "not_text": "{} is not text; quote it, as in {}",
+    "at_field": "{}: {} is {}",
+    "not_called": "the webhook is not called for namespace {}",
+    "excluded": "no installation sends objects of namespace {} to the webhook: use another namespace",
+    "not_sent": "the default installation does not send {} to the webhook: set the chart's value {}",
+    "may_create": "{} is not a workload, but the Jobs or Pods that it creates may be: preview these",
     "pods_unknown": "its Pods are not known: {}",
     "first_group": "these are the Pods of the first {0}; each {0} has equal Pods",
     "NOT_ALL_AT_ONCE": "its Pods do not all exist at once: their numbers may differ from these",
+    "more_pods": "the job has more than {} Pods, and the others are not shown",
+    "pods_evaluated": "{}: {} Pods evaluated",
     "NO_OBJECTS": "there are no objects",
     "MANY_PODS": (
         "this job and the jobs before it have too many Pods: preview fewer jobs, or do not preview their Pods"
     ),
+    "several_stored": "it would update {}, but --old has it at {}: keep one",
+    "not_stored": "it would update {}, but --old does not have it: leave out --old for it",
     "other_namespace": 'this object is for namespace "{0}", not "{1}": use --namespace={0}',
     "TOO_LONG": "the documents have more than 1048576 bytes, the maximum: split the documents",
     "NO_LINE_ENDS": "; curl -d removes the line ends of a file: send the file with --data-binary @FILE",
@@ -107,6 +131,25 @@ CONSTANTS = {
     "repeated_parameter": "parameter {} is given {} times: give it once",
     "invalid_parameter": "parameter {} is {!r}; it must be {}",
     "no_pods_in": "parameter pods is 'true', but format {} has no Pods: use format json",
+    "UNNAMED_PART": "a part without a name",
+    "wrong_parts": (
+        "the form has {}; it must have object once and, for an update, old once: send it as curl -F does"
+    ),
+    "HOST_NOT_ALLOWED": "this host name is not allowed; --allowed-host NAME allows it",
+    "FOREIGN_PAGE": "a page of another site must not request a preview",
+    "not_a_candidate": "not a candidate: {}",
+    "would_be_refused": "would be refused: {}",
+    "other_fault": "it is for a fault that this job does not have: {}",
+    "other_role": "it is for {}role {}; this is a {}",
+    "RULE_ORDER": "applied in the order below",
+    "NO_RULE": (
+        "these fields belong to no rule: the record, a launcher's init script, and what the "
+        "webhook removes or restores"
+    ),
+    "SHADOW_ENDED": "if shadow mode ended",
+    "similar_pods": "{}: {}like {}, with {}",
+    "not_compared": "{} lines are not compared, as {} is the maximum: -o yaml shows them",
+    "more_lines": "... {} more lines ({}), -o yaml shows them",
 }
 """The texts without parameters, and the templates."""
 

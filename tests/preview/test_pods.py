@@ -16,6 +16,7 @@ from tests.rules.tables import EXTENDS
 from webhook import limits
 from webhook.cli import main
 from webhook.documents import dump_yaml, read_documents
+from webhook.messages import no_pods
 from webhook.preview import messages
 from webhook.preview.run import preview
 from webhook.rules.load import load_installed
@@ -47,9 +48,9 @@ def test_a_preview_of_many_pods_evaluates_the_first_and_reports_its_progress(
     monkeypatch.setattr(limits, "PODS", 25)
     monkeypatch.setattr("webhook.preview.run._PROGRESS_PODS", 20)
     result = run_preview(obj=mpijob(100_000))
-    assert result.stderr.startswith("MPIJob default/train: 20 Pods evaluated\n")
+    assert result.stderr.startswith(f"{messages.pods_evaluated('MPIJob default/train', 20)}\n")
     note, *_, last = lines(result)
-    assert note == "note     the job has more than 25 Pods, and the others are not shown"
+    assert note == f"note     {messages.more_pods(25)}"
     assert last.startswith("Pod      worker 4-23 of 100000: ")
 
 
@@ -170,11 +171,13 @@ def test_a_denial_or_warning_about_a_pod_is_a_finding_of_its_job(tmp_path: Path)
 def test_an_output_format_without_pods_is_refused() -> None:
     """Protects users from the impression that the patch includes the changes of Pods."""
     result = run_preview("-o", "patch", obj=mpijob(8))
-    assert (result.exit_code, "-o patch has no Pods: use -o json" in result.stderr) == (2, True)
+    assert (result.exit_code, no_pods("patch") in result.stderr) == (2, True)
 
 
 def test_a_worker_of_a_placed_job_is_placed_with_its_job() -> None:
     """Protects users from the answer that the Pods of a placed job are not placed."""
     (job,) = preview(load_installed(), read_documents(dump_yaml(mpijob(4)), "job"), None, 0, pods=True)
     sentences = [pod.report["sentence"] for pod in job.pods]
-    assert "placed: with the 4 Pods of its job; the job waits until all 4 nodes are free" in sentences
+    assert (
+        f"placed: {messages.with_pods('4 Pods')}; {messages.waits_for_nodes(4, is_group=False)}" in sentences
+    )

@@ -19,6 +19,7 @@ from tests.preview.schema import SCHEMA, assert_matches_schema
 from webhook.app import create_app
 from webhook.cli import main
 from webhook.documents import dump_yaml
+from webhook.preview import messages
 from webhook.preview.views import preview_blueprint
 from webhook.rules.load import load_installed
 from webhook.rules.source import TableSource
@@ -125,7 +126,8 @@ def test_the_text_has_skipped_rules_only_with_all_rules() -> None:
         run_preview("why", mpijob(), options=options) for options in ((), ("--all-rules",))
     )
     assert "\n  fired    " in text
-    assert "\n  devices  requested\n  placer   whole-job\n  rules    applied in the order below\n" in text
+    assert "\n  devices  requested\n  placer   whole-job\n" in text
+    assert f"\n  rules    {messages.RULE_ORDER}\n" in text
     assert ("\n  skipped  " in text, "\n  skipped  " in text_with_all_rules) == (False, True)
 
 
@@ -138,6 +140,11 @@ def test_json_has_rules_for_candidates_only_for_candidates_unless_all_rules_are_
     for item in preview_items(no_candidate, config_map, options=("--all-rules",)):
         assert [rule["name"] for rule in item["rules"]] == list(match)
         assert all(rule["why"] for rule in item["rules"])
+    (item,) = preview_items(mpijob(), options=("--all-rules",))
+    why = {rule["name"]: rule["why"] for rule in item["rules"]}
+    assert why["blocks-whole"] == messages.other_role("pod, ", "pod", "mpijob")
+    assert why["own-hostfile-mounts"] == messages.other_role("", "pod", "mpijob")
+    assert why["time-limit-unknown"] == messages.other_fault("timeLimit")
 
 
 def test_the_text_has_the_rule_of_each_change_and_the_failed_condition_of_each_skipped_rule(
@@ -161,7 +168,7 @@ def test_the_text_has_the_rule_of_each_change_and_the_failed_condition_of_each_s
     assert f'  fired    ours ({table_options[1]}:7): Ours. {conflict} {pointer}: "h", was "mine"\n' in placed
     assert f"  skipped  job-label ({table_options[1]}:5): switched off\n" in placed
     assert "shape four-node has together required, not preferred\n" in placed
-    assert "  no rule  these fields belong to no rule: the record, a launcher's init" in placed
+    assert f"  no rule  {messages.NO_RULE} " in placed
     assert "MPIJob default/train\n  refused: " in refused
     assert "\n  reason   invalid job\n  refused  " in refused
 

@@ -21,7 +21,8 @@ WAITS = "the job waits until "
 ALONE = "shared with no other job"
 ONE_BY_ONE = messages.STARTS[Placer.SCHEDULER]
 ONE_NODE = {"resources": {"limits": {"aws.amazon.com/neuron": 16}}}
-IF_JOBS_ARE_SENT = "if the chart has the value `kinds: [jobs.v1.batch]`, "
+IF_JOBS_ARE_SENT = messages.if_chart_has("`kinds: [jobs.v1.batch]`")
+MISSPELT = messages.misspelt_resource(24, "aws.amazon.com/neurons", "aws.amazon.com/neuron")
 ONE_ULTRASERVER = f"4 workers on one whole UltraServer, {ALONE}"
 
 
@@ -130,26 +131,25 @@ SENTENCES = {
         job_requesting(
             "aws.amazon.com/neuron", containers=[{"name": "w", **ONE_NODE}, {"name": "x", **ONE_NODE}]
         ),
-        (
-            "not placed: no node can take its workers: a worker requests 32, and no node has more than 16: "
+        "not placed: "
+        + messages.no_node(
+            "a worker requests 32, and no node has more than 16: "
             "request less at spec.mpiReplicaSpecs.Worker.template.spec.containers[0]."
             "resources.limits[aws.amazon.com/neuron], and use more workers"
         ),
     ),
     "another architecture": (
         job_requesting("aws.amazon.com/neuron", nodeSelector={"kubernetes.io/arch": "arm64"}),
-        (
-            "not placed: no node can take its workers: the node selector or required affinity of the workers"
+        "not placed: "
+        + messages.no_node(
+            "the node selector or required affinity of the workers"
             " excludes kubernetes.io/arch amd64, or kubernetes.io/os linux, which the nodes of"
             " trn2u.48xlarge have; remove this condition"
         ),
     ),
     "a misspelt resource": (
         job_requesting("aws.amazon.com/neurons"),
-        (
-            "not placed: the workers request no aws.amazon.com/neuron. "
-            "Line 24 requests aws.amazon.com/neurons; did you mean aws.amazon.com/neuron?"
-        ),
+        f"not placed: the workers request no aws.amazon.com/neuron. {MISSPELT}",
     ),
     "no devices": (
         job_requesting(None, nodeSelector={"node.kubernetes.io/instance-type": "trn2u.48xlarge"}),
@@ -159,10 +159,7 @@ SENTENCES = {
         job_requesting(
             "aws.amazon.com/neurons", nodeSelector={"node.kubernetes.io/instance-type": "trn2u.48xlarge"}
         ),
-        (
-            "not placed: the workers request no aws.amazon.com/neuron. "
-            "Line 24 requests aws.amazon.com/neurons; did you mean aws.amazon.com/neuron?"
-        ),
+        f"not placed: the workers request no aws.amazon.com/neuron. {MISSPELT}",
     ),
     "a misspelt resource, opted out": (
         with_annotations(job_requesting("aws.amazon.com/neurons"), inject="false"),
@@ -239,7 +236,7 @@ def test_a_job_that_gets_no_job_label_is_not_placed_for_this_reason(tmp_path: Pa
     )
     item = preview_of(mpijob(4), table, tmp_path)
     assert "this is not placed" in item.report["warnings"]
-    assert sentence_of(item).endswith("but no rule of the table gives them a job label")
+    assert sentence_of(item) == f"not placed: {messages.no_job_label(item.report['reason'])}"
 
 
 def test_a_mutated_job_has_the_sentence_of_the_job_before_its_mutation() -> None:
@@ -286,13 +283,13 @@ def test_a_job_in_a_namespace_that_the_webhook_does_not_get_is_not_placed() -> N
     for obj in (mpijob(4), with_annotations(mpijob(6), node_config="4")):
         obj["metadata"]["namespace"] = "kube-system"
         item = preview_of(obj)
-        assert sentence_of(item) == "not placed: the webhook is not called for namespace kube-system"
+        assert sentence_of(item) == f"not placed: {messages.not_called('kube-system')}"
         assert (item.report["patch"], item.report["denials"], item.report["warnings"]) == ([], [], [])
         assert len(item.report["notes"]) == 1
     template = job_requesting("aws.amazon.com/neuron")["spec"]["mpiReplicaSpecs"]["Worker"]["template"]
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"template": template}}
     text = sentence_of(preview_of(with_annotations(job, node_config="4")))
-    assert text.startswith("refused: if the chart has the value `kinds: [jobs.v1.batch]`, 1 worker does not")
+    assert text.startswith(f"refused: {IF_JOBS_ARE_SENT}1 worker does not")
 
 
 DISABLED_ROWS = {

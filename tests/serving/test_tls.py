@@ -12,10 +12,12 @@ from unittest.mock import Mock
 import pytest
 
 from common import watched
+from common.times import stamp
 from common.watched import UnusableError
 from tests.attack.pairs import DAY, Files, encrypted_key, unusable_pairs
 from tests.attack.processes import children
 from tests.serving.conftest import Server
+from webhook import messages
 from webhook.serving import tls
 from webhook.serving.tls import TlsFiles, new_context
 
@@ -106,7 +108,7 @@ UNUSABLE, MISSING, MISMATCH = "cannot be used", "No such file", "(?i)mismatch"
 REASONS = {
     "expired": "expired on",
     "not yet valid": "is not valid before",
-    "an encrypted key": "the key is encrypted",
+    "an encrypted key": messages.ENCRYPTED_KEY,
     "half a certificate": UNUSABLE,
     "half a key": UNUSABLE,
     "the certificate only": MISMATCH,
@@ -143,7 +145,7 @@ def test_an_unusable_pair_is_logged_and_counted_and_the_old_pair_stays_in_use(
 def test_a_pair_that_does_not_match_and_an_encrypted_key_are_errors_at_the_start(files: Files) -> None:
     for key, reason in (
         (files.issue().key_pem(), r"(?i)tls.key cannot be used.*mismatch"),
-        (encrypted_key(files.issue()), "the key is encrypted"),
+        (encrypted_key(files.issue()), messages.ENCRYPTED_KEY),
     ):
         files.key.write_bytes(key)
         with pytest.raises(UnusableError, match=reason):
@@ -180,6 +182,10 @@ def test_an_expired_pair_that_replaces_a_valid_pair_during_a_read_is_not_used(
         while_it_is_read.setattr(tls, "new_context", new_context_of_the_expired)
         files.write(good)
         assert mounted.tls.context() is context
+    assert mounted.problem == messages.changed_while_read(files.certificate)
+    assert mounted.tls.context() is context
+    end = stamp(expired.certificate.not_valid_after_utc)
+    assert mounted.problem == messages.expired(files.certificate, end)
     files.write(good)
     assert mounted.tls.context() is not context
     assert mounted.tls.expires == good.certificate.not_valid_after_utc
@@ -192,6 +198,7 @@ def test_a_pair_is_reloaded_when_it_becomes_valid(mounted: Mounted) -> None:
     mounted.files.write(early)
     mounted.now = begins - timedelta(seconds=1)
     assert mounted.tls.context() is context
+    assert mounted.problem == messages.not_valid_yet(mounted.files.certificate, stamp(begins))
     mounted.now = begins
     assert mounted.tls.context() is not context
     assert (mounted.problem, mounted.tls.expires) == ("", early.certificate.not_valid_after_utc)

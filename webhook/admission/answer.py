@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from webhook import messages
 from webhook.admission import handlers
 from webhook.admission.handlers import Handler
 from webhook.admission.review import BadReviewError, Review, decode, encode, failure, shadow_notes
 from webhook.engine import Outcome
 from webhook.engine.outcome import NO_SUMMARY, Summary
-from webhook.messages import reason_of
 from webhook.rows.table import Table
 
 HANDLERS: Final[Mapping[str, Handler]] = {
@@ -75,8 +75,7 @@ def answer(table: Table, endpoint: str, body: bytes) -> Answer:
         # Every error here is internal. The log has it, and the API server applies the failurePolicy.
         fields = {"uid": review.uid, "kind": review.kind, "endpoint": endpoint}
         log.exception("review %s failed", review.uid, extra=fields)
-        message = f"{reason_of(500)} for uid {review.uid}"
-        return Answer(500, failure(review.uid, message))
+        return Answer(500, failure(review.uid, messages.review_failed(review.uid)))
     seconds = time.perf_counter() - started
     _log(endpoint, review, outcome, seconds)
     if outcome is None:

@@ -7,6 +7,7 @@ from typing import Final
 
 from common.tablefiles import table_file_names
 from common.texts import printable
+from webhook import messages
 from webhook.admission.review import Review
 from webhook.engine import Outcome, Request, evaluate, update
 from webhook.engine.messages import message, messages_of
@@ -62,9 +63,8 @@ def verify(table: Table, review: Review, *, refuse: bool = False) -> Outcome | N
         if is_mutated and not outcomes[-1].denials:
             return replace(outcomes[-1], warnings=())
     outcome = outcomes[0]
-    reason = "; ".join(outcome.denials) or ", ".join(outcome.fired()[:3]) or "another job's terms are in it"
-    participle, remedy = ("sent", "apply it") if refuse else ("created", "delete it and apply it")
-    text = message("not-mutated", participle, remedy, reason)
+    reason = "; ".join(outcome.denials) or ", ".join(outcome.fired()[:3]) or messages.OTHER_TERMS
+    text = message("not-mutated", *messages.NOT_MUTATED[refuse], reason)
     revisions = (item.table for item in _records(table, review.request.object))
     if other_revision := next((revision for revision in revisions if revision != table.revision), ""):
         # Replicas reload a new table one after the other, which is not a reason to refuse an object.
@@ -124,6 +124,5 @@ def rule_table(table: Table, review: Review) -> Outcome | None:
         load_texts([(name, texts[name]) for name in names if isinstance(texts[name], str)], "data")
     except TableError as error:
         problems = error.problems
-    reason = "a ConfigMap with the files of a rule table"
     denials = tuple(messages_of("invalid-table", map(str, problems)))
-    return Outcome(table.revision, reason, review.request.object, denials=denials)
+    return Outcome(table.revision, messages.IS_TABLE, review.request.object, denials=denials)

@@ -9,6 +9,8 @@ from urllib.parse import urlsplit
 
 from flask import Blueprint, Response, abort, request
 
+from webhook.preview import messages
+
 HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -27,13 +29,13 @@ def protect(blueprint: Blueprint, allowed_hosts: Sequence[str] = ()) -> None:
 def refuse_foreign_request(allowed_hosts: Sequence[str]) -> None:
     """Denies (403) a host name that is not allowed, and a POST that another site's page may have sent."""
     if not is_allowed_host(request.headers.get("Host", ""), allowed_hosts):
-        abort(403, "this host name is not allowed; --allowed-host NAME allows it")
+        abort(403, messages.HOST_NOT_ALLOWED)
     fetch_site, origin = request.headers.get("Sec-Fetch-Site"), request.headers.get("Origin")
     # A proxy may change Host, so Origin is compared with Host only if there is no Sec-Fetch-Site.
     is_other_origin = origin is not None and origin.partition("://")[2].lower() != request.host.lower()
     is_foreign = fetch_site in {"cross-site", "same-site"} if fetch_site else is_other_origin
     if request.method == "POST" and is_foreign:
-        abort(403, "a page of another site must not request a preview")
+        abort(403, messages.FOREIGN_PAGE)
 
 
 def is_allowed_host(host: str, allowed_hosts: Sequence[str]) -> bool:

@@ -42,7 +42,7 @@ def ask_placement(url: str, question: bytes) -> dict[str, Any]:
     try:
         addresses = socket.getaddrinfo(parts.hostname, parts.port, type=socket.SOCK_STREAM)
     except OSError as error:
-        raise NoAnswerError(f"the host {parts.hostname} has no address: {error}") from error
+        raise NoAnswerError(messages.no_address(parts.hostname, error)) from error
     for host in dict.fromkeys(str(entry[4][0]) for entry in addresses):
         connection = http.client.HTTPConnection(host, parts.port, timeout=TIMEOUT_SECONDS)
         try:
@@ -50,7 +50,7 @@ def ask_placement(url: str, question: bytes) -> dict[str, Any]:
             response = connection.getresponse()
             body = json.loads(response.read())
         except (OSError, ValueError, http.client.HTTPException) as error:
-            reasons.append(f"{host} does not answer: {error}")
+            reasons.append(messages.does_not_answer(host, error))
             continue
         finally:
             connection.close()
@@ -69,7 +69,7 @@ def question_of(previews: Sequence[Preview]) -> str:
     """
     job, *other_previews = previews
     if other_previews:
-        return json.dumps({"error": f"the text has {len(previews)} objects: send one job"})
+        return json.dumps({"error": messages.several_objects(len(previews))})
     name = job.report["object"]["name"] or job.report["object"]["generateName"]
     pods = [
         {"count": pod.run.share.last - pod.run.share.first + 1, "pod": pod.run.outcome.after}
@@ -77,16 +77,15 @@ def question_of(previews: Sequence[Preview]) -> str:
         if pod.run.share
     ]
     replicas = get(job.run.outcome.after, ("spec", "replicas"))
-    return json.dumps(
-        {
-            "namespace": job.run.namespace,
-            "name": name,
-            "sets": replicas if isinstance(replicas, int) else 1,
-            "pods": pods if job.report["verdict"] == "placed" else [],
-            "title": job.run.title,
-            "sentence": job.report["sentence"],
-        }
-    )
+    question = {
+        "namespace": job.run.namespace,
+        "name": name,
+        "sets": replicas if isinstance(replicas, int) else 1,
+        "pods": pods if job.report["verdict"] == "placed" else [],
+        "title": job.run.title,
+        "sentence": job.report["sentence"],
+    }
+    return json.dumps(question)
 
 
 def fit(source: TableSource, ask: Ask | None) -> Response:
@@ -111,16 +110,14 @@ def fit(source: TableSource, ask: Ask | None) -> Response:
         try:
             body |= ask(text.encode())
         except NoAnswerError as error:
-            abort(503, f"the placement program does not answer now: {error}")
+            abort(503, messages.no_answer_now(error))
         except ValueError as error:
             abort(400, str(error))
         body["text"] = messages.fits_or_waits(body)
     else:
-        body |= {"fits": False, "text": f"would not start: {question['sentence']}"}
-    if media_type == TYPES[0]:
-        return Response(json.dumps(body, indent=2) + "\n", content_type=f"{media_type}; charset=utf-8")
-    lines = "".join(f"{line}\n" for line in lines_of(question["title"], body))
-    return Response(clean(lines), content_type=f"{media_type}; charset=utf-8")
+        body |= {"fits": False, "text": messages.would_not_start(question["sentence"])}
+    lines = [json.dumps(body, indent=2)] if media_type == TYPES[0] else lines_of(question["title"], body)
+    return Response(clean("\n".join([*lines, ""])), content_type=f"{media_type}; charset=utf-8")
 
 
 def lines_of(title: str, body: dict[str, Any]) -> list[str]:
@@ -129,7 +126,5 @@ def lines_of(title: str, body: dict[str, Any]) -> list[str]:
     if body.get("why") and body["position"]:
         lines.append(f"  waits    {body['why']}")
     if "now" in body:
-        count = body["waiting"]
-        jobs = f"{count} other job{'s wait' if count > 1 else ' waits'}" if count else "no other job waits"
-        lines.append(f"  seen     {body['now']}; {jobs}")
+        lines.append(f"  seen     {body['now']}; {messages.others_wait(body['waiting'])}")
     return lines

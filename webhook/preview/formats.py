@@ -8,6 +8,7 @@ from xml.etree.ElementTree import SubElement
 from common.junit import as_xml, testcase
 from common.texts import printable
 from webhook.documents import dump_yaml
+from webhook.preview import messages
 from webhook.preview.report import Preview
 from webhook.preview.text import as_text, as_why
 
@@ -70,7 +71,7 @@ def case_of(preview: Preview, *, must_place: bool) -> Case:
     report, (file, line) = preview.report, preview.report["source"].values()
     is_job_not_placed = report["job"] and report["verdict"] == "not placed" and not report["shadow"]
     is_accepted = report["denials"] or (report["job"] and not is_job_not_placed)
-    reason = report["sentence"] if is_job_not_placed else f"not a candidate: {report['reason']}"
+    reason = report["sentence"] if is_job_not_placed else messages.not_a_candidate(report["reason"])
     findings = [Finding("not placed", line, reason)] if must_place and not is_accepted else []
     for part in preview.parts:
         prefix = f"Pod {part.run.share}: " if part.run.share else ""

@@ -112,7 +112,7 @@ def find_unfinished(obj: Json, *, is_job: bool) -> Iterator[tuple[Path, str]]:
         is_checked = (is_job or path[:1] == ("metadata",)) and not PROGRAM_FIELDS.intersection(path)
         must_be_text = path[-3:-1] in TEXT_MAPS or (path[-3:-2], path[-1:]) == (("env",), ("value",))
         if isinstance(value, str) and is_checked and (template := describe_template(value, is_value=True)):
-            yield path, f"{template}: {field_name(path)} is {shown(value, 40)}"
+            yield path, messages.at_field(template, field_name(path), shown(value, 40))
         elif must_be_text and isinstance(path[-1], str) and not isinstance(value, str | None):
             reason = messages.not_text(shown(value), json.dumps(shown(value)))
             yield path, messages.refused_field(field_name(path), reason)

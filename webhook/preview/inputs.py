@@ -137,7 +137,6 @@ def request_texts() -> dict[str, bytes]:
     parts += [(name, file.read()) for name, file in request.files.items(multi=True)]
     texts = dict(parts)
     if "object" not in texts or len(texts) < len(parts) or not texts.keys() <= PARTS:
-        names = printable(", ".join(name or "a part without a name" for name, _ in parts), MAX_SHOWN)
-        message = f"the form has {names or 'no part'}; it must have object once and, for an update, old once"
-        raise ParameterError("invalid-form", f"{message}: send it as curl -F does")
+        names = printable(", ".join(name or messages.UNNAMED_PART for name, _ in parts), MAX_SHOWN)
+        raise ParameterError("invalid-form", messages.wrong_parts(names or "no part"))
     return texts

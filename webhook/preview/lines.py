@@ -9,6 +9,7 @@ from typing import Final
 from common.pointers import parse_pointer, with_positions
 from webhook.documents import dump_yaml, read_documents
 from webhook.objects.tree import Json, digest
+from webhook.preview import messages
 from webhook.preview.report import Preview
 
 MAX_TEXT_LINES: Final = 20
@@ -25,8 +26,7 @@ def diff_as_yaml(before: Json, after: Json, source: str = "", target: str = "") 
 def _diff_texts(before: str, after: str, source: str = "", target: str = "") -> str:
     old, new = (text.splitlines(keepends=True) for text in (before, after))
     if old != new and max(len(old), len(new)) > MAX_LINES:
-        text = f"{len(new)} lines are not compared, as {MAX_LINES} is the maximum: -o yaml shows them"
-        return f"--- {source}\n+++ {target}\n@@ -1 +1 @@ {text}\n"
+        return f"--- {source}\n+++ {target}\n@@ -1 +1 @@ {messages.not_compared(len(new), MAX_LINES)}\n"
     return "".join(unified_diff(old, new, source, target))
 
 
@@ -58,7 +58,7 @@ def abridged(value: Json) -> Json:
     if not isinstance(value, str) or value.count("\n") <= MAX_TEXT_LINES:
         return value
     first, _, rest = value.partition("\n")
-    return f"{first}\n... {rest.count(chr(10))} more lines ({digest(value)}), -o yaml shows them\n"
+    return f"{first}\n{messages.more_lines(rest.count(chr(10)), digest(value))}\n"
 
 
 def _rule_of_line(item: Preview, text: str) -> Callable[[int], str]:

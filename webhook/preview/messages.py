@@ -16,6 +16,11 @@ NO_DEVICES: Final = {"none": "{}", "some": "some of {}", "unknown": "{} of their
 """Why a job is not placed, by how its workers get devices. ``{}`` stands for `explain_no_device`."""
 if_shadow_ended: Final = "{}. If shadow mode ended: {}".format
 refused_if_shadow_ended: Final = "{}. If shadow mode ended, refused: {}".format
+no_node: Final = "no node can take its workers: {}".format
+no_job_label: Final = "{}, but no rule of the table gives them a job label".format
+misspelt_resource: Final = "Line {} requests {}; did you mean {}?".format
+if_chart_has: Final = "if the chart has the value {}, ".format
+with_pods: Final = "with the {} of its job".format
 PLACE_KEPT: Final = "the update does not change the placement"
 recreate_for: Final = f"{PLACE_KEPT}: for {{}} nodes, delete and recreate the job".format
 STARTS: Final = {
@@ -51,17 +56,21 @@ def workers_on_nodes(
             return f"{workers} in {blocks} equal blocks of {placement.size}, each on one {name}{sharing}"
     if blocks == 1:
         return f"{workers} on one {name}{sharing}"
+    units = f" on {blocks} {plural}"
     if placement.placer is Placer.SCHEDULER:
-        return (
-            f"{workers} in blocks of {placement.size}, on whole units where the scheduler finds them{sharing}"
-        )
-    return f"{workers} in blocks of {placement.size} on {blocks} {plural}{sharing}"
+        units = ", on whole units where the scheduler finds them"
+    return f"{workers} in blocks of {placement.size}{units}{sharing}"
 
 
 # ---- Whether a job would start now -------------------------------------------------------------------------
 
 FIT_IS_OFF: Final = "this installation does not answer what fits: install the chart with the value fit: true"
 NO_OLD: Final = "the form has the part old, but a new job has no stored object: remove old"
+several_objects: Final = "the text has {} objects: send one job".format
+no_address: Final = "the host {} has no address: {}".format
+does_not_answer: Final = "{} does not answer: {}".format
+no_answer_now: Final = "the placement program does not answer now: {}".format
+would_not_start: Final = "would not start: {}".format
 _ORDINALS: Final = ("first", "second", "third", "fourth", "fifth")
 
 
@@ -79,19 +88,32 @@ def fits_or_waits(answer: Mapping[str, Any]) -> str:
     return f"would be {position} in the queue, and may start {when}"
 
 
+def others_wait(count: int) -> str:
+    return f"{count_text(count, 'other job')} wait{'s' * (count == 1)}" if count else "no other job waits"
+
+
 # ---- Hints, notes, and errors of requests and documents ----------------------------------------------------
 
 unknown_kind: Final = "no workload of the rule table has kind {!r}; did you mean {!r}?".format
 unknown_field: Final = "unknown field {}; did you mean {!r}?".format
 refused_field: Final = "the API server refuses {}: {}".format
 not_text: Final = "{} is not text; quote it, as in {}".format
+at_field: Final = "{}: {} is {}".format
+not_called: Final = "the webhook is not called for namespace {}".format
+excluded: Final = "no installation sends objects of namespace {} to the webhook: use another namespace".format
+not_sent: Final = "the default installation does not send {} to the webhook: set the chart's value {}".format
+may_create: Final = "{} is not a workload, but the Jobs or Pods that it creates may be: preview these".format
 pods_unknown: Final = "its Pods are not known: {}".format
 first_group: Final = "these are the Pods of the first {0}; each {0} has equal Pods".format
 NOT_ALL_AT_ONCE: Final = "its Pods do not all exist at once: their numbers may differ from these"
+more_pods: Final = "the job has more than {} Pods, and the others are not shown".format
+pods_evaluated: Final = "{}: {} Pods evaluated".format
 NO_OBJECTS: Final = "there are no objects"
 MANY_PODS: Final = (
     "this job and the jobs before it have too many Pods: preview fewer jobs, or do not preview their Pods"
 )
+several_stored: Final = "it would update {}, but --old has it at {}: keep one".format
+not_stored: Final = "it would update {}, but --old does not have it: leave out --old for it".format
 other_namespace: Final = 'this object is for namespace "{0}", not "{1}": use --namespace={0}'.format
 TOO_LONG: Final = f"the documents have more than {limits.PREVIEW} bytes, the maximum: split the documents"
 NO_LINE_ENDS: Final = "; curl -d removes the line ends of a file: send the file with --data-binary @FILE"
@@ -100,3 +122,22 @@ unknown_parameter: Final = "unknown parameter {!r}; the allowed ones are {}".for
 repeated_parameter: Final = "parameter {} is given {} times: give it once".format
 invalid_parameter: Final = "parameter {} is {!r}; it must be {}".format
 no_pods_in: Final = "parameter pods is 'true', but format {} has no Pods: use format json".format
+UNNAMED_PART: Final = "a part without a name"
+_PARTS: Final = "it must have object once and, for an update, old once"
+wrong_parts: Final = f"the form has {{}}; {_PARTS}: send it as curl -F does".format
+HOST_NOT_ALLOWED: Final = "this host name is not allowed; --allowed-host NAME allows it"
+FOREIGN_PAGE: Final = "a page of another site must not request a preview"
+
+# ---- Rules, fields and Pods of a report --------------------------------------------------------------------
+
+not_a_candidate: Final = "not a candidate: {}".format
+would_be_refused: Final = "would be refused: {}".format
+other_fault: Final = "it is for a fault that this job does not have: {}".format
+other_role: Final = "it is for {}role {}; this is a {}".format
+RULE_ORDER: Final = "applied in the order below"
+_OTHER_FIELDS: Final = "the record, a launcher's init script, and what the webhook removes or restores"
+NO_RULE: Final = f"these fields belong to no rule: {_OTHER_FIELDS}"
+SHADOW_ENDED: Final = "if shadow mode ended"
+similar_pods: Final = "{}: {}like {}, with {}".format
+not_compared: Final = "{} lines are not compared, as {} is the maximum: -o yaml shows them".format
+more_lines: Final = "... {} more lines ({}), -o yaml shows them".format

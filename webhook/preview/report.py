@@ -10,6 +10,7 @@ from contract.placement import Placement
 from webhook.engine.changes import find_changes
 from webhook.engine.outcome import Outcome, OutcomeKind, RuleOutcome, RuleState
 from webhook.objects.tree import get
+from webhook.preview import messages
 from webhook.preview.sentence import DryRun, judge
 from webhook.rows.policies import Mode
 from webhook.rows.table import Rule, Table
@@ -163,8 +164,8 @@ def _not_evaluated(rule: Rule, outcome: Outcome) -> RuleOutcome:
     """Returns the outcome of a rule that was not evaluated, for example because it is for other kinds."""
     reason = outcome.reason
     if outcome.rules and rule.match.fault:
-        reason = f"it is for a fault that this job does not have: {rule.match.fault}"
+        reason = messages.other_fault(rule.match.fault)
     elif outcome.rules:
-        kinds = f"{' or '.join(rule.match.workload)}, " if rule.match.workload else ""
-        reason = f"it is for {kinds}role {rule.match.role}; this is a {outcome.facts['workload']}"
+        kinds = " or ".join(rule.match.workload)
+        reason = messages.other_role(kinds and f"{kinds}, ", rule.match.role, outcome.facts["workload"])
     return RuleOutcome(rule.name, RuleState.SKIPPED, reason)

@@ -101,9 +101,8 @@ def _misspelt_resource_hint(document: Document, outcome: Outcome) -> str:
     """Returns a hint on the first requested resource that is similar to a resource of the table."""
     if not (faults := outcome.faults.get("resource")):
         return ""
-    fault = faults[0]
-    line = document.line_of(path_of(fault.field))
-    return f"Line {line} requests {cut(fault.value)}; did you mean {fault.meant}?"
+    line = document.line_of(path_of(faults[0].field))
+    return messages.misspelt_resource(line, cut(faults[0].value), faults[0].meant)
 
 
 def _pods(
@@ -116,9 +115,9 @@ def _pods(
         if next(pod_budget, None) is None:
             raise DocumentError(job_run.document.source, job_run.document.line, 1, messages.MANY_PODS)
         if index == limits.PODS:
-            return runs, (*notes, f"the job has more than {limits.PODS} Pods, and the others are not shown")
+            return runs, (*notes, messages.more_pods(limits.PODS))
         if index and index % _PROGRESS_PODS == 0:
-            report_progress(f"{job_run.title}: {index} Pods evaluated")
+            report_progress(messages.pods_evaluated(job_run.title, index))
         outcome = admit(job_run.table, Request(pod, job_run.namespace, UID, now=now, explain=True))
         last = runs[-1] if runs else job_run
         if last.share and last.share.group == group and _effects(last.outcome) == _effects(outcome):
@@ -179,8 +178,8 @@ def _stored(document: Document, identity: str, stored_by_identity: Mapping[str, 
     if len(objects) == 1:
         return objects[0].value
     places = ", ".join(f"{stored.source}:{stored.line}" for stored in objects)
-    reason = f"has it at {places}: keep one" if objects else "does not have it: leave out --old for it"
-    raise DocumentError(document.source, document.line, 1, f"it would update {identity}, but --old {reason}")
+    message = messages.several_stored(identity, places) if objects else messages.not_stored(identity)
+    raise DocumentError(document.source, document.line, 1, message)
 
 
 def check_patch(received: Json, outcome: Outcome) -> None:

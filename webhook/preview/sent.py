@@ -7,6 +7,7 @@ from contract import keys
 from webhook.engine.outcome import Outcome, OutcomeKind
 from webhook.engine.reading import kind_of
 from webhook.objects.tree import Json, get, walk
+from webhook.preview import messages
 from webhook.rows.table import Table
 
 # tests/manifests/test_sent.py compares these constants with manifests/install.yaml.
@@ -23,7 +24,7 @@ _REQUESTS: Final = {
 
 def system_outcome(outcome: Outcome, obj: Json, namespace: str) -> Outcome:
     """Returns the outcome of an object in a system namespace: the webhook does not change the object."""
-    reason = f"the webhook is not called for namespace {namespace}"
+    reason = messages.not_called(namespace)
     return Outcome(outcome.revision, reason, obj, kind_if_unchanged=OutcomeKind.NO_CANDIDATE)
 
 
@@ -35,11 +36,9 @@ def not_sent_note(obj: Json, namespace: str, outcome: Outcome) -> str | None:
     if not any(result.operations or result.denials for result in (outcome, outcome.enforced) if result):
         return None
     if namespace in SYSTEM_NAMESPACES:
-        return f"no installation sends objects of namespace {namespace} to the webhook: use another namespace"
-    kind, value = kind_of(obj), chart_value(obj)
-    if not value:
-        return None
-    return cut(f"the default installation does not send {kind} to the webhook: set the chart's value {value}")
+        return messages.excluded(namespace)
+    value = chart_value(obj)
+    return cut(messages.not_sent(kind_of(obj), value)) if value else None
 
 
 def creates_jobs_note(table: Table, obj: Json) -> str | None:
@@ -48,7 +47,7 @@ def creates_jobs_note(table: Table, obj: Json) -> str | None:
     resources = (path[-1] for path, _ in walk(obj) if path[-3:-1] in _REQUESTS)
     if table.workloads_of(kind) or devices.isdisjoint(resources):
         return None
-    return cut(f"{kind} is not a workload, but the Jobs or Pods that it creates may be: preview these")
+    return cut(messages.may_create(kind))
 
 
 def chart_value(obj: Json) -> str | None:

@@ -84,9 +84,9 @@ def judge(run: DryRun) -> tuple[JobVerdict, str, Placement | None]:
     elif _has_ended(run):
         verdict, text = JobVerdict.NOT_PLACED, messages.ENDED
     elif outcome.unplaced:
-        verdict, text = JobVerdict.NOT_PLACED, f"no node can take its workers: {'; '.join(outcome.unplaced)}"
+        verdict, text = JobVerdict.NOT_PLACED, messages.no_node("; ".join(outcome.unplaced))
     elif placement := _find_placement(run, outcome):
-        nodes = f"with the {count_text(placement.workers, 'Pod')} of its job"
+        nodes = messages.with_pods(count_text(placement.workers, "Pod"))
         nodes = nodes if _is_pod(run) else _nodes_text(run, outcome, placement)
         verdict, text = JobVerdict.PLACED, f"{nodes}; {_start_text(run, placement)}"
     else:
@@ -107,7 +107,7 @@ def _explain_not_placed(run: DryRun) -> str:
     no_devices = messages.NO_DEVICES.get(outcome.facts.get("devices", ""), "")
     no_devices = no_devices.format(explain_no_device(run.table))
     if "shape" in outcome.facts and not no_devices:
-        return f"{outcome.reason}, but no rule of the table gives them a job label"
+        return messages.no_job_label(outcome.reason)
     reason = no_devices or outcome.reason
     may_be_misspelt = no_devices or outcome.kind is OutcomeKind.NO_CANDIDATE
     return f"{reason}. {run.hint}" if may_be_misspelt and run.hint else reason
@@ -132,7 +132,7 @@ def _nodes_text(run: DryRun, outcome: Outcome, placement: Placement) -> str:
 def _if_chart_has_value(run: DryRun, outcome: Outcome) -> str:
     """Returns the chart's value on which an outcome depends, as an if-clause, or an empty text."""
     value = chart_value(run.object) if not_sent_note(run.object, run.namespace, outcome) else None
-    return f"if the chart has the value {value}, " if value else ""
+    return messages.if_chart_has(value) if value else ""
 
 
 def unit_of(table: Table, placement: Placement) -> Unit | None:

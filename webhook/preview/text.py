@@ -9,6 +9,7 @@ from common.texts import WIDTH, count_text, fold, printable
 from contract import keys
 from webhook.engine.outcome import RuleState
 from webhook.objects.tree import shown, text_of, walk
+from webhook.preview import messages
 from webhook.preview.lines import diff_as_yaml
 from webhook.preview.report import Preview
 from webhook.preview.sentence import JobVerdict
@@ -64,8 +65,8 @@ def as_diff(item: Preview) -> str:
     title, outcome = printable(f"{item.source} ({item.run.title})"), item.run.outcome
     diffs = [diff_as_yaml(item.run.object, outcome.after, title, AFTER)]
     if outcome.enforced:
-        enforced, target = outcome.enforced.after, "if shadow mode ended"
-        diffs += [diff_as_yaml(outcome.after, enforced, f"{title} {AFTER}", target)]
+        enforced = outcome.enforced.after
+        diffs += [diff_as_yaml(outcome.after, enforced, f"{title} {AFTER}", messages.SHADOW_ENDED)]
     pods = [pod for pod, line_about_similar in shown_pods(item.pods) if not line_about_similar]
     return "".join([*map(_cut, diffs), *map(as_diff, pods)])
 
@@ -81,7 +82,9 @@ def _messages(preview: Preview) -> Iterator[tuple[str, str]]:
     """Yields the name and the text of each message for people, except the reason."""
     item = preview.report
     yield from (("policy", text) for text in [item["policy"]] if text)
-    yield from (("shadow", f"would be refused: {text}") for text in (item["shadow"] or {}).get("denials", ()))
+    yield from (
+        ("shadow", messages.would_be_refused(text)) for text in (item["shadow"] or {}).get("denials", ())
+    )
     yield from preview.texts
 
 
@@ -93,7 +96,7 @@ def _explain(preview: Preview) -> Iterator[str]:
         size = f"{count_text(job['workers'], 'worker')}, {count_text(job['nodes'], 'node')}"
         yield row("shape", f"{job['shape']} ({size}, node config {job['nodeConfig']})")
         yield from (row(fact, job[fact]) for fact in ("devices", "placer"))
-        yield row("rules", "applied in the order below")
+        yield row("rules", messages.RULE_ORDER)
     yield from (row(name, text) for name, text in _messages(preview))
     fields: dict[str, list[str]] = {}
     for change in item["changes"]:
@@ -104,8 +107,7 @@ def _explain(preview: Preview) -> Iterator[str]:
         yield row(rule["state"], f"{rule['name']}{location}: {rule['why']}")
         yield from fields.get(rule["name"], ())
     if "" in fields:
-        text = "the record, a launcher's init script, and what the webhook removes or restores"
-        yield row("no rule", f"these fields belong to no rule: {text}")
+        yield row("no rule", messages.NO_RULE)
         yield from fields[""]
     source = printable(preview.source)
     for pod, line_about_similar in shown_pods(preview.pods):
@@ -142,7 +144,7 @@ def _line_about(first: Preview, similar: list[tuple[Preview, Mapping[str, str]]]
         f"{key} {text}" + (f" to {last_texts.get(key)}" if ranges else "") for key, text in texts.items()
     )
     share = begin.run.share and end.run.share and begin.run.share._replace(last=end.run.share.last)
-    return f"{share}: {ranges}like {first.run.share}, with {', '.join(values) or 'no difference'}"
+    return messages.similar_pods(share, ranges, first.run.share, ", ".join(values) or "no difference")
 
 
 def _differences(first: Mapping[Any, str], other: Mapping[Any, str]) -> Mapping[str, str] | None:

@@ -10,6 +10,7 @@ from typing import Final
 from flask import Blueprint, Response, abort, request
 
 from common.output import clean
+from webhook.messages import unusable_files
 from webhook.preview import messages
 from webhook.preview.browser import protect
 from webhook.preview.fit import Ask, fit
@@ -58,7 +59,7 @@ def ready(source: TableSource) -> dict[str, str]:
     """Returns the release, the table in use, and the problem if the table's files cannot be used."""
     problem = source.watched.problem
     detail = {"status": "ok", "table": source.table().revision, "version": version("ultraserver-webhook")}
-    return {**detail, "problem": f"unusable table files: {problem}"} if problem else detail
+    return {**detail, "problem": unusable_files("table", problem)} if problem else detail
 
 
 def show(source: TableSource) -> Response:

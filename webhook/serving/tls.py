@@ -12,6 +12,7 @@ from cryptography import x509
 
 from common.times import stamp
 from common.watched import UnusableError, Watched
+from webhook import messages
 
 TLS12_CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
 """The ciphers for TLS 1.2: with forward secrecy and authenticated encryption, as all ciphers of TLS 1.3."""
@@ -50,13 +51,13 @@ def new_context(certificate: Path, key: Path) -> ssl.SSLContext:
     try:
         context.load_cert_chain(certificate, key, password=_no_password)
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-        raise UnusableError(f"{certificate} and {key} cannot be used: {error}") from error
+        raise UnusableError(messages.unusable_pair(certificate, key, error)) from error
     return context
 
 
 def _no_password() -> NoReturn:
     # Without this function, OpenSSL would ask for a password on the terminal, and the server would wait.
-    raise ValueError("the key is encrypted: write it without a password")
+    raise ValueError(messages.ENCRYPTED_KEY)
 
 
 class TlsFiles:
@@ -95,19 +96,18 @@ class TlsFiles:
         pem = self.certificate.read_bytes()
         context = new_context(self.certificate, self.key)
         if self.certificate.read_bytes() != pem:  # the context may have another certificate than `pem`
-            raise UnusableError(f"{self.certificate} changed while it was read", time.time())
+            raise UnusableError(messages.changed_while_read(self.certificate), time.time())
         try:
             leaf = x509.load_pem_x509_certificate(pem)
         except ValueError as error:
-            raise UnusableError(f"{self.certificate} cannot be used: {error}") from error
+            raise UnusableError(messages.unusable(self.certificate, error)) from error
         new = DatedContext(context, leaf.not_valid_before_utc, leaf.not_valid_after_utc)
         now, old = datetime.now(UTC), self._in_use
         if old and old.is_valid(now) and not new.is_valid(now):
-            reason = f"is not valid before {stamp(new.begins)}"
+            message = messages.not_valid_yet(self.certificate, stamp(new.begins))
             if new.expires <= now:
-                reason = f"expired on {stamp(new.expires)}"
+                message = messages.expired(self.certificate, stamp(new.expires))
             retry_time = new.begins if new.begins > now else old.expires
-            message = f"{self.certificate} {reason}, and the certificate in use is valid"
             raise UnusableError(message, min(retry_time, old.expires).timestamp())
         self._in_use = new
         return new
