@@ -142,6 +142,7 @@ CONSTANTS = {
     "other_fault": "it is for a fault that this job does not have: {}",
     "other_role": "it is for {}role {}; this is a {}",
     "RULE_ORDER": "applied in the order below",
+    "AS_IN_TEMPLATE": "as in the job's template",
     "NO_RULE": (
         "these fields belong to no rule: the record, a launcher's init script, and what the "
         "webhook removes or restores"

@@ -50,7 +50,7 @@ def test_an_update_gets_removed_additions_back_and_a_resized_job_has_its_new_pod
     assert item["reason"] == "put back what the update removed"
     result = run(tmp_path, suspended_job(8), old=[STORED], options=("--pods",))
     assert message("launcher-kept", "train-launcher") in unfold(result.stderr)
-    assert "  Pod      worker 0-7 of 8: unchanged" in result.stderr
+    assert "  Pod      worker 0-7 of 8: as in the job's template" in result.stderr
 
 
 UNCHANGED_UPDATES: dict[str, tuple[Json, Json, str]] = {

@@ -79,8 +79,8 @@ def test_equal_pods_are_shown_once_and_similar_pods_by_the_difference() -> None:
     ]
     assert headers == [f"--- <stdin>:1 ({title})" for title in titles]
     assert lines(run_preview(obj=pytorchjob(3)))[1:] == [
-        "Pod      master: unchanged",
-        "Pod      worker 0-2 of 3: unchanged",
+        "Pod      master: as in the job's template",
+        "Pod      worker 0-2 of 3: as in the job's template",
     ]
     (why,) = [
         line for line in run_preview("-o", "why", obj=mpijob(8)).stdout.splitlines() if "like worker" in line

@@ -135,6 +135,7 @@ would_be_refused: Final = "would be refused: {}".format
 other_fault: Final = "it is for a fault that this job does not have: {}".format
 other_role: Final = "it is for {}role {}; this is a {}".format
 RULE_ORDER: Final = "applied in the order below"
+AS_IN_TEMPLATE: Final = "as in the job's template"
 _OTHER_FIELDS: Final = "the record, a launcher's init script, and what the webhook removes or restores"
 NO_RULE: Final = f"these fields belong to no rule: {_OTHER_FIELDS}"
 SHADOW_ENDED: Final = "if shadow mode ended"

@@ -7,7 +7,7 @@ from typing import Any, Final
 from common.pointers import parse_pointer
 from common.texts import WIDTH, count_text, fold, printable
 from contract import keys
-from webhook.engine.outcome import RuleState
+from webhook.engine.outcome import OutcomeKind, RuleState
 from webhook.objects.tree import shown, text_of, walk
 from webhook.preview import messages
 from webhook.preview.lines import diff_as_yaml
@@ -54,7 +54,8 @@ def details(item: Preview) -> str:
     rows = [(name, text) for name, text in _messages(item) if name != "refused"]
     for pod, line_about_similar in shown_pods(item.pods):
         rules = ", ".join(rule["name"] for rule in pod.report["rules"] if rule["state"] is RuleState.FIRED)
-        text = f"{pod.run.share}: {pod.report['outcome']}{rules and f' by {rules}'}"
+        result = pod.report["outcome"].replace(OutcomeKind.UNCHANGED, messages.AS_IN_TEMPLATE)
+        text = f"{pod.run.share}: {result}{rules and f' by {rules}'}"
         rows.append(("Pod", line_about_similar or text))
         rows += [] if line_about_similar else pod.texts
     return "".join(row(name, text) for name, text in rows)
