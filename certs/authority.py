@@ -136,7 +136,7 @@ def missing_names(leaf: x509.Certificate, wanted_names: Iterable[str]) -> list[s
 
 
 def has_name(leaf: x509.Certificate, name: str) -> bool:
-    """Returns whether a leaf lists a DNS name, or the name with ``*`` as its first label."""
+    """Returns whether a leaf lists a DNS name, or the name with ``*`` instead of its first label."""
     return not _names_of(leaf).isdisjoint(map(_general_name, (name, f"*.{name.partition('.')[2]}")))
 
 

@@ -106,7 +106,7 @@ class Inputs:
 
     @property
     def has_wanted_issuer(self) -> bool:
-        """Whether the stored leaf is the provided leaf or, if that cannot be served, `signer` signed it."""
+        """Whether the stored leaf is the provided leaf or, if that cannot be served, a leaf of `signer`."""
         if self.serves_provided:
             return self.serving.pair == self.provided.pair
         leaf = self.serving.certificate

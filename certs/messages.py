@@ -65,9 +65,10 @@ def source(*, provided: bool) -> str:
     return f"source     {'the provided certificate' if provided else 'this program'}"
 
 
-def certificate(kind: str, end: datetime, due: datetime, now: datetime) -> str:
+def certificate(kind: str, end: datetime, due: datetime | None, now: datetime) -> str:
     remaining = f"{_duration_text(end - now)} left" if end > now else "expired"
-    return f"{kind:<10} valid until {_MINUTE.format(end)} ({remaining}), renewed from {_MINUTE.format(due)}"
+    renewal = due and f", renewed from {_MINUTE.format(due)}"
+    return f"{kind:<10} valid until {_MINUTE.format(end)} ({remaining}){renewal or ''}"
 
 
 def _duration_text(duration: timedelta) -> str:

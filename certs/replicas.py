@@ -33,7 +33,7 @@ def served_leaves(replicas: Sequence[Address]) -> dict[str, x509.Certificate]:
 
     Returns:
         The leaf by ``host:port``. A replica that does not answer is left out: its pod is deleted or not yet
-        started, or a network policy blocks this program. The program waits only the settling time for it.
+        started, or a network policy blocks this program. Decisions wait for it only a settling time.
     """
     with ThreadPoolExecutor(_MAX_THREADS) as pool:
         leaves = pool.map(_leaf, replicas)

@@ -31,14 +31,15 @@ def problems(inputs: Inputs) -> list[str]:
 def describe(inputs: Inputs, decision: NextStep) -> list[str]:
     """Returns the lines of a report: source, certificates, webhook configurations, replicas, next step."""
     serving, authority, now = inputs.serving, inputs.authority, inputs.now
-    lines = [messages.source(provided=inputs.serves_provided)]
+    provided = inputs.serves_provided
+    lines = [messages.source(provided=provided)]
     if authority.pair:
         lines.append(_certificate_text("authority", authority.pair.certificate, now))
     older_count = len(authority.bundle - inputs.anchors) if authority.pair else 0
     if older_count:
         lines.append(messages.older_cas(older_count))
     if serving.certificate:
-        lines.append(_certificate_text("leaf", serving.certificate, now))
+        lines.append(_certificate_text("leaf", serving.certificate, now, is_renewed=not provided))
     for hook in inputs.hooks:
         has_bundle = hook.raw is not None and all(bundle == authority.bundle for bundle in hook.bundles)
         lines.append(messages.hook(hook.kind, hook.name, exists=hook.raw is not None, has_bundle=has_bundle))
@@ -53,5 +54,6 @@ def describe(inputs: Inputs, decision: NextStep) -> list[str]:
     return lines
 
 
-def _certificate_text(kind: str, certificate: Certificate, now: datetime) -> str:
-    return messages.certificate(kind, certificate.not_valid_after_utc, renewal_time(certificate), now)
+def _certificate_text(kind: str, certificate: Certificate, now: datetime, *, is_renewed: bool = True) -> str:
+    due = renewal_time(certificate) if is_renewed else None  # the program renews no provided certificate
+    return messages.certificate(kind, certificate.not_valid_after_utc, due, now)

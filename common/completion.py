@@ -7,7 +7,7 @@ from click.shell_completion import BashComplete, FishComplete, ShellComplete, Zs
 
 SHELLS = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
 WORDS_ONLY, WITH_FILES = 4, 0
-"""Numbers in the last line for kubectl (Cobra's ``ShellCompDirective``): without files, and with files."""
+"""Numbers in the last line for kubectl (Cobra's ``ShellCompDirective``): add no file names, or add them."""
 
 
 def script(shell: str, program: click.Command, name: str) -> str:

@@ -73,8 +73,8 @@ def _line(line: str) -> str:
 def clean(text: str) -> str:
     """Returns the text with escapes for unprintable characters, and for the beginnings of GitHub commands.
 
-    Line ends and tabs stay. ASCII JSON and the YAML of `dump_yaml` stay as they are. The search for commands
-    ignores colours, because a pipe receives the lines without colours.
+    Line ends and tabs stay. ASCII JSON and the YAML of `webhook.documents.dump` stay as they are. The search
+    for commands ignores colours, because a pipe receives the lines without colours.
     """
     return _GROUP.sub(r"#\1\\u0023\2", _COMMAND.sub(r"\1\\x3a\2", _escaped(text)))
 

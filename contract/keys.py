@@ -24,7 +24,7 @@ PLACEMENT: Final = PREFIX + "place"
 """The placement annotation on a worker: the placer, and the data for its choice (`contract.placement`)."""
 
 OPENED: Final = PREFIX + "opened"
-"""Annotation on a Pod of an admitted job: when the Pod was pinned, and units for the job's other blocks."""
+"""Annotation on a Pod of an admitted job: when the Pod was pinned, and the planned units of other blocks."""
 
 TIME_LIMIT: Final = PREFIX + "time-limit"
 """Annotation on a job and its workers: the author's estimate of the run time: ``30m``, ``4h``, ``2d``."""

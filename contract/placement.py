@@ -62,7 +62,7 @@ class Placer(StrEnum):
 
 
 _OLD_WORDS: Final = {Placer.SCHEDULER: "affinity", Placer.WHOLE_JOB: "gate"}
-"""Words of the previous release. This release still writes them: the previous release reads no others."""
+"""Words of the previous release, which cannot read newer words. So this release still writes old words."""
 
 PLACERS: Final = {
     **{item.value: item for item in Placer},
@@ -121,7 +121,7 @@ def _find_variable(pod: Mapping[str, Any], name: str) -> object:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """Computes a pod's number among the workers of its job, from 0: the sum of summands and offset."""
+    """How to compute a pod's number among its job's workers, from 0: the sum of summands and offset."""
 
     summands: tuple[Summand, ...]
     offset: int = 0

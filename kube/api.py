@@ -15,7 +15,7 @@ class ConflictError(ApiError):
 
 
 class ForbiddenError(ApiError):
-    """The account lacks a right (403); the message names the right."""
+    """The API server answers 403: the account lacks a right, or an admission check refuses the object."""
 
 
 class GoneError(ApiError):

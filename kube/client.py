@@ -154,7 +154,7 @@ def _as_api_errors(verb: str, path: str) -> Iterator[None]:
 
 
 def _refuse_bad_token(headers: dict[str, str]) -> None:
-    """Strips the bearer token. Raises an error for an invalid token: http.client's error would quote it."""
+    """Raises an error for an invalid bearer token, because http.client's error would quote the token."""
     if "authorization" not in headers:
         return
     headers["authorization"] = headers["authorization"].strip()  # a token file often ends with a line end

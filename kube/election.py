@@ -18,7 +18,7 @@ from kube.api import ConflictError, Object, leases_path
 from kube.rest import RestApi
 
 MAX_WAIT_SECONDS: Final = 600
-"""Maximum wait before a takeover, unless `Elector.duration` is longer. A forged Lease can name 68 years."""
+"""Maximum wait before a takeover, unless `Elector.duration` is longer. A forged Lease can last 68 years."""
 
 
 @dataclass(slots=True)

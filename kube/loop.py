@@ -1,4 +1,4 @@
-"""Runs the passes of a program in one replica at a time: in the holder of the Lease."""
+"""Runs the passes of a program in one replica at a time: in the replica that holds the Lease."""
 
 import logging
 import signal
@@ -26,7 +26,8 @@ class Loop:
     elector: Elector  # takes and renews the Lease
     # Runs a pass, which must be shorter than the Lease's duration; returns the seconds until the next pass.
     work: Callable[[], float]
-    # Called after each election, and when a leader ends. The argument is whether this program leads.
+    # Called after each attempt to take or renew the Lease, and when a leader ends. The argument is whether
+    # this program leads.
     on_election: Callable[[bool], object]
     # Waits for an event, for a maximum of seconds of the elector's clock; returns whether the event was set.
     wait: Callable[[threading.Event, float], bool] = threading.Event.wait

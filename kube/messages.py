@@ -1,4 +1,4 @@
-"""The texts about calls and watches of the API server that people read in errors and in the readiness."""
+"""The texts about calls and watches of the API server, for errors and for `Mirror.stale_reason`."""
 
 from typing import Final
 

@@ -23,7 +23,7 @@ _NOT_SERVED = b"404 page not found\n"
 _JSON_PATCH = "application/json-patch+json"
 
 _MAX_DEPTH = 100
-"""The levels of nesting that `parse_json` keeps if Python cannot read the text. A Pod has about fifteen."""
+"""The level of nesting that `parse_json` makes null if Python cannot read the text. A Pod has about 15."""
 
 _MAX_DIGITS = 20
 """The digits of an integer that `parse_json` keeps if Python cannot read the text: enough for 64 bits."""

@@ -34,7 +34,7 @@ NOT_SERVED_SECONDS = 60.0
 """The time between two attempts to list a collection that the API server does not serve."""
 
 STALE_SECONDS = 10.0
-"""The time without a watch after which a mirror lists again: a watch sends old events slowly or never."""
+"""The time without a watch after which a mirror lists again: a watch sends missed events slowly or never."""
 
 SHORT_SECONDS = 1.0
 """A watch that ends within this time and without an event begins again only after a wait."""
@@ -52,8 +52,8 @@ class Mirror(Generic[T]):
             the object.
         changed: Called in the thread when the copy or `stale_reason` has changed; it must wake the reader and
             return at once.
-        unserved: A text for the log, with the effect of an API server that does not serve the collection: the
-            copy is then empty. If the text is empty, such an API server is an error.
+        unserved: A text for the log: what the program does if the API server does not serve the collection.
+            The copy is then empty. Without this text, it is an error if the collection is not served.
         clock: Returns the seconds of a monotonic clock.
         wait: Waits for the event, up to a number of seconds.
     """

@@ -103,12 +103,12 @@ def verify_command(lister: Lister, job: JobReference, output_format: str) -> NoR
 
     The exit code is 0 if the job is placed whole, 1 if it is not, and 2 if this is not known.
     """
-    verdict = verify(lister.job(job))
+    verification = verify(lister.job(job))
     if output_format == "json":
-        _print_json(asdict(verdict) | {"whole": verdict.is_whole})
+        _print_json(asdict(verification) | {"whole": verification.is_whole})
     else:
-        _print_lines(verification_lines(verdict))
-    sys.exit(FAILED if not verdict.is_certain else WHOLE if verdict.is_whole else NOT_WHOLE)
+        _print_lines(verification_lines(verification))
+    sys.exit(FAILED if not verification.is_certain else WHOLE if verification.is_whole else NOT_WHOLE)
 
 
 @main.command("why")

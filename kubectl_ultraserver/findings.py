@@ -170,8 +170,8 @@ class Case:
     @cached_property
     def placement(self) -> Placement | None:
         """The placement annotation of the job's pods or templates; None if none can be read."""
-        places = (_placement_of(raw) for raw in (*self.pods, *templates(self.job)))
-        return next((placement for placement in places if placement), None)
+        placements = (_placement_of(raw) for raw in (*self.pods, *templates(self.job)))
+        return next((placement for placement in placements if placement), None)
 
     @property
     def worker_count(self) -> int:
@@ -193,7 +193,7 @@ class Case:
         return True in (at(self.job, "spec", "suspend"), at(self.job, "spec", "runPolicy", "suspend"))
 
     def events_about(self, names: Iterable[str], *, component: str = "") -> Iterator[Object]:
-        """Yields per object and reason the last Event of ``component``; the last warning if it is empty."""
+        """Yields per object and reason the last Event of ``component`` or, if empty, the last warning."""
         object_names = set(names)
         last_events: dict[tuple[str, str], Object] = {}
         for event in sorted(self.events, key=_event_time):

@@ -50,7 +50,7 @@ def fit(
         case: The job as it would be stored, and the cluster.
         items: The job's Pods as the preview service returns them: one item for consecutive equal Pods.
         earlier_pods: The Pods of the jobs that would be created before this job.
-        priorities: The value of each priority class by name. The default class has an empty name.
+        priorities: The value of each priority class by name; an empty name has the default class's value.
         claim_templates: The ResourceClaimTemplates of the job's namespace, by name.
     """
     try:
@@ -86,7 +86,7 @@ def _workers(
     placement = read(metadata(workers[0])) if workers else None
     if placement is None:
         return None, ()
-    # Each replica of a LeaderWorkerSet is placed as a separate job. Other kinds have no `Place.group`.
+    # Each replica of a LeaderWorkerSet is placed as a separate job. Other kinds have no `Placement.group`.
     replicas = at(case.job, "spec", "replicas") if placement.group else None
     job, groups = (case.namespace, case.reference.name), 1 if replicas is None else replicas
     pods = future_pods(*job, workers, placement, groups, priorities, case.fleet.now)

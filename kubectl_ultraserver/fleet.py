@@ -88,7 +88,7 @@ class Fleet:
 
     @property
     def shown_labels(self) -> list[str]:
-        """The node labels that commands show: units with node ids, the smallest units first, and the mode."""
+        """The node labels in outputs: each unit's id and node id, the smallest unit first, and the mode."""
         units = reversed(self.table.units.labels)
         return [*(label for key in units for label in (key, NODE_IDS.get(key)) if label), MODE]
 

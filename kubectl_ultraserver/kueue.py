@@ -49,7 +49,7 @@ def explain_kueue(case: Case) -> Iterator[Finding]:
 
 
 def _explain_workload(case: Case, workload: Object) -> Iterator[Finding]:
-    """Yields findings about a Workload that is not admitted and not finished."""
+    """Yields findings about a Workload, except if it has finished, or is admitted and not evicted."""
     is_admitted, has_quota = (is_true(workload, kind) for kind in ("Admitted", "QuotaReserved"))
     if is_true(workload, "Finished") or (is_admitted and not is_true(workload, "Evicted")):
         return

@@ -170,7 +170,7 @@ class Lister:
         return read(self._table_config_map)
 
     def _resources(self, kind: str) -> Iterator[tuple[str, str]]:
-        """Yields API version and name of served resources of ``kind``; of all table kinds if it is empty."""
+        """Yields version and name of served resources of ``kind`` or, if empty, of all kinds in the table."""
         for version, _, kind_name in (row_kind.rpartition("/") for row_kind in self.table.kinds):
             if version in self.served_versions and kind in ("", kind_name.lower()):
                 for resource in maps_at(self.api.get(f"/apis/{version}"), "resources"):

@@ -1,4 +1,4 @@
-"""The texts of the plugin's findings, verdicts and refusals.
+"""The texts of the plugin's findings, verifications and refusals.
 
 A text with values is a function, mostly the ``format`` of a template. `ProblemCode` has the codes of the
 problems of ``verify``. `WhyCode` and `PreviewCode` have the codes of findings. docs/reference.md lists them.
@@ -44,7 +44,7 @@ PreviewCode = Literal[_Hook, "other-table", "other-writer", "refused"]
 Code = WhyCode | PreviewCode | ProblemCode
 
 
-# ---- The verdict of `verify` -------------------------------------------------------------------------------
+# ---- The result of `verify` --------------------------------------------------------------------------------
 
 PROBLEMS: Final[Mapping[ProblemCode, str]] = {
     "placement": "has no readable placement annotation",
@@ -54,7 +54,7 @@ PROBLEMS: Final[Mapping[ProblemCode, str]] = {
     "node": "is on nodes that cannot work together",
     "claim": "cannot work with its device claims",
 }
-"""For each kind of `Problem`, the words for it in the verdict of ``verify``."""
+"""For each kind of `Problem`, the words for it in the result of ``verify``."""
 UNKNOWN: Final = "cannot tell whether it is placed whole"
 NO_WORKERS: Final = "it has no workers"
 UNMARKED: Final = f"no annotation {PLACEMENT}: the webhook did not change it"
@@ -80,7 +80,7 @@ def workers_exist(count: int, expected: int, missing_numbers: Sequence[str] = ()
 
 def no_unit(label: str, server: str | None, number: str) -> str:
     values = f"label {label} is {server or 'missing'}, node id {number or 'missing'}"
-    hint = "" if server else "; the device plugin, the DRA driver or you set labels"
+    hint = "" if server else "; the device plugin, the DRA driver or you must set the label"
     return f"which is in no working UltraServer: {values}{hint}"
 
 
@@ -113,7 +113,7 @@ AHEAD: Final = (
 )
 ENDLESS: Final = "not known: the job waits for jobs or Pods without a known end, or for too many jobs"
 out_of_time: Final = (
-    "times are computed for {:g} seconds at most, and not for jobs that would start later"
+    "the computation ends after {:g} seconds: the times of jobs that would start later are not known"
 ).format
 computing: Final = "computing when jobs start, for {:.0f} s at most".format
 NO_JOB_WAITS: Final = "No job waits."
@@ -179,13 +179,13 @@ PODS_THEN_RECREATE: Final = f"{GET_PODS}; then {RECREATE}"
 
 
 def added_nothing(why: str, *, pods_changed: bool) -> str:
-    return f"{'added blocks to its pods, and nothing to the job' if pods_changed else 'added nothing'}{why}"
+    return f"{'changed only the pods of the job, not the job' if pods_changed else 'added nothing'}{why}"
 
 
 def not_called(policy: str, no_preview_reason: str, *, may_fail: bool, would_change: bool) -> str:
     note = " (its failurePolicy is Ignore)" if may_fail else ""
     if would_change:
-        return f", though the rule table would: it was not called, or did not answer{note}{policy}"
+        return f", though the rule table would: the webhook was not called, or did not answer{note}{policy}"
     return f": it was not called, did not answer{note}, or ignores such a job; {no_preview_reason}"
 
 
@@ -208,7 +208,7 @@ could_admit: Final = (
     "could admit the job to {}, but has not: it has stalled, or a job with a reservation comes first"
 ).format
 enough_nodes: Final = (
-    "there are enough nodes and devices for it: {}; the job's pods wait for another reason"
+    "there are enough nodes and devices for the job: {}; its pods wait for another reason"
 ).format
 
 
@@ -231,7 +231,7 @@ def not_scheduled(scheduler: str, *, is_new: bool) -> str:
 NO_KUEUE: Final = "is named by the job, but Kueue is not installed in this cluster"
 NO_WORKLOAD: Final = "has no Workload for the job yet"
 WAITS_FOR_CHECKS: Final = "has reserved the job's quota, and waits for admission checks"
-NOT_SEEN: Final = "has not processed the job yet"
+NOT_SEEN: Final = "Kueue has not processed the job yet"
 TOPOLOGY: Final = (
     "kubectl ultraserver topology: which jobs hold which UltraServer, and which nodes are broken"
 )

@@ -130,8 +130,8 @@ def queue(
     notes += [messages.AHEAD] if any(entry.ahead for entry in entries) else []
     notes += [messages.EXACT] if any(entry.latest and entry.reason != FITS for entry in entries) else []
     notes += [messages.ESTIMATE] if any(entry.start not in (None, entry.latest) for entry in entries) else []
-    late_note = messages.out_of_time(MAX_SECONDS) if ran_out_of_time else messages.ENDLESS
-    notes += [late_note] if len(starts) < len(job_keys) else []
+    unknown_start_note = messages.out_of_time(MAX_SECONDS) if ran_out_of_time else messages.ENDLESS
+    notes += [unknown_start_note] if len(starts) < len(job_keys) else []
     notes += [messages.unknown_times(fleet.unseen)] if fleet.unseen else []
     entries.sort(key=lambda entry: entry.position is None)
     return Queue(_summary(entries, fleet, stopped_reason), tuple(entries), tuple(notes))
@@ -172,7 +172,7 @@ def _delay_texts(decision: Decision) -> Iterator[str]:
 
 
 def position_text(job_queue: Queue, entry: Entry, now: datetime) -> str:
-    """Returns the position of a job, and when it starts, in a sentence without its subject."""
+    """Returns the position of a job, and when the job starts, in a sentence that has no subject."""
     if entry.reason in STUCK:
         return messages.blocked(entry.text)
     if not entry.position:

@@ -147,11 +147,11 @@ def _explain_units(case: Case, workers: Sequence[Pod]) -> Iterator[Finding]:
     for waiting in decision.waiting:
         if waiting.job.key in own_keys and not waiting.job.obstacle:
             problem, details = reason_and_details(case, decision, waiting)
-            yield Finding("too-few-units", "ultraserver", case.reference.name, problem, details)
+            yield Finding("too-few-units", "job", case.reference.name, problem, details)
     for admission in decision.admissions:
         if admission.job.key in own_keys:
             text = messages.enough_nodes(" ".join(admission.units) or messages.WHERE_WORKERS_ARE)
-            yield Finding("enough-units", "ultraserver", case.reference.name, text)
+            yield Finding("enough-units", "job", case.reference.name, text)
 
 
 def scene_of(fleet: Fleet, pods: Iterable[Pod | EndedWorker], *, reserves: bool = True) -> Scene:

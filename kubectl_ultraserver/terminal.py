@@ -44,25 +44,25 @@ def topology_lines(servers: Sequence[Server], width: int) -> Iterator[str]:
         yield f"{cut_to_width((server.id or '-').ljust(id_width), width)} [{cells[1:]}] {text}".rstrip()
 
 
-def verification_lines(verdict: Verification) -> Iterator[str]:
-    """Yields the workers as a table, then the verdict and its reasons."""
-    keys = list(verdict.rows[0].labels) if verdict.rows else []
+def verification_lines(verification: Verification) -> Iterator[str]:
+    """Yields the workers as a table, then the result and its reasons."""
+    keys = list(verification.rows[0].labels) if verification.rows else []
     short_keys = [key.rpartition("/")[2].removeprefix("ultraserver-").upper() for key in keys]
-    has_claims = any(row.claims for row in verdict.rows)
+    has_claims = any(row.claims for row in verification.rows)
     table = [["RANK", "WORKER", "NODE", *short_keys, *(["CLAIMS"] if has_claims else [])]]
-    for row in verdict.rows:
+    for row in verification.rows:
         rank = "" if row.rank is None else str(row.rank)
         claims = [",".join(row.claims)] if has_claims else []
         values = (rank, row.worker, row.node, *row.labels.values(), *claims)
         table.append([printable(value) or "-" for value in values])
     yield from columns(table)
     yield ""
-    text = style(printable(verdict.text), fg="green" if verdict.is_whole else "red")
-    yield f"{printable(verdict.title)}: {text}"
-    for problem in verdict.problems:
+    text = style(printable(verification.text), fg="green" if verification.is_whole else "red")
+    yield f"{printable(verification.title)}: {text}"
+    for problem in verification.problems:
         yield f"  {printable(problem.text)}"
-    if verdict.unseen:
-        yield style(messages.note(printable(verdict.unseen)), fg="yellow")
+    if verification.unseen:
+        yield style(messages.note(printable(verification.unseen)), fg="yellow")
 
 
 def queue_lines(queue: Queue, entries: Sequence[Entry], now: datetime) -> Iterator[str]:

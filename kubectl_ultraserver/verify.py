@@ -62,7 +62,7 @@ class Verification:
 
     Attributes:
         title: The job's kind, namespace and name.
-        text: The verdict in a sentence.
+        text: The result in a sentence.
         problems: The reasons why the job is not placed whole.
         rows: The job's workers.
         unseen: What could not be listed, as in `Fleet.unseen`.
@@ -81,7 +81,7 @@ class Verification:
 
     @property
     def is_certain(self) -> bool:
-        """Whether the verdict is certain: no placement annotation is missing or unreadable."""
+        """Whether the result is certain: no placement annotation is missing or unreadable."""
         return all(problem.kind != "placement" for problem in self.problems)
 
 

@@ -162,7 +162,7 @@ preempts: Final = "preempts {}, which has a lower priority".format
 def units(count: int, size: int, *, parts: bool = False) -> str:
     """Returns, for example, ``2 whole UltraServers``.
 
-    With ``parts``, a job takes ``size`` nodes of a unit, which may have more: ``2 units with 4 free nodes``.
+    With ``parts``, a job takes ``size`` nodes of a unit, which may have more: ``2 free units of 4 nodes``.
     """
     name = _UNIT_NAMES.get(0 if parts and size > 1 else size, f"free unit{{s}} of {size} nodes")
     return f"{count} {name.format(s='' if count == 1 else 's')}"

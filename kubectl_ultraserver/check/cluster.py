@@ -25,7 +25,7 @@ OPERATORS: Final = {
     "jobset.x-k8s.io/v1alpha2/jobsets": ("jobset", "write"),
     "leaderworkerset.x-k8s.io/v1/leaderworkersets": ("lws", "write"),
 }
-"""For each kind of job, the image name of its operator, and the verb that its account needs for the guard."""
+"""For each kind of job, its operator's image name, and the verb on jobidentities that the operator needs."""
 
 BOUND_ACCOUNTS: Final = frozenset(
     {"system:serviceaccount:mpi-operator:mpi-operator", "system:serviceaccount:kubeflow:mpi-operator"}
@@ -49,13 +49,15 @@ def rights(refused_resources: Sequence[str]) -> Iterator[Line]:
 
 def nodes(fleet: Fleet) -> Iterator[Line]:
     """Yields whether UltraServer nodes have labels and devices, and whether guarantees can be met."""
-    members = [node for node in fleet.topology.nodes.values() if fleet.is_ultraserver_node(node)]
-    units, count = fleet.table.units, len(members)
-    unlabelled = [node.name for node in members if all(node.unit(key) is None for key in units.labels)]
+    server_nodes = [node for node in fleet.topology.nodes.values() if fleet.is_ultraserver_node(node)]
+    units, count = fleet.table.units, len(server_nodes)
+    unlabelled = [node.name for node in server_nodes if all(node.unit(key) is None for key in units.labels)]
     without_devices = [
-        node.name for node in members if not (node.devices or any(map(node.allocatable.get, units.devices)))
+        node.name
+        for node in server_nodes
+        if not (node.devices or any(map(node.allocatable.get, units.devices)))
     ]
-    if not members:
+    if not server_nodes:
         yield line(WARN, "no-ultraservers", types=", ".join(fleet.table.types))
     elif not (unlabelled or without_devices):
         yield line(PASS, "nodes", all=count, units=sum(bool(server.id) for server in servers(fleet)))

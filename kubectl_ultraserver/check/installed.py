@@ -74,7 +74,7 @@ def _reasons(deployment: Object, pods: Sequence[Object]) -> Iterator[str]:
 
 
 def authorities(bundle: str) -> set[bytes]:
-    """Returns the authorities of a caBundle, PEM in base64; an empty set if it cannot be read."""
+    """Returns the authorities, as DER, of a caBundle (PEM in base64); an empty set if it cannot be read."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
         context.load_verify_locations(cadata=b64decode(bundle).decode("ascii"))
@@ -120,7 +120,7 @@ def tables(answers: ReadyzAnswers, revision: str, problem: str) -> Iterator[Line
 
 
 def bundles(registrations: Mapping[str, Object | None], issuers: set[bytes] | None) -> Iterator[Line]:
-    """Yields whether registrations exist, and trust one of ``issuers`` or, if it is None, any authority."""
+    """Yields whether registrations exist, and trust one of ``issuers`` (any authority if that is None)."""
     for kind, registration in registrations.items():
         wrong = list[str]()
         for hook in maps_at(registration, "webhooks"):

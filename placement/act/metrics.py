@@ -30,7 +30,7 @@ class Metrics:
         self._unsettled = gauge("unsettled_jobs", "Jobs that were admitted and lack a node for some worker.")
         about_units = "Units, by the number of their nodes that a job can have, and by state."
         self._units = gauge("units", about_units, ["nodes", "state"])
-        self._owed = gauge(
+        self._unmet = gauge(
             "guarantee_unmet",
             "Units that a guarantee still owes and that are not free.",
             ["namespaces", "unit"],
@@ -57,7 +57,7 @@ class Metrics:
             for gauge in (*map(self._waiting.labels, Reason), self._oldest_wait, self._unsettled):
                 gauge.set(0)
             self._units.clear()
-            self._owed.clear()
+            self._unmet.clear()
 
     def record_decision(self, decision: Decision, seconds: float, now: datetime) -> None:
         """Records the time of a decision, and sets the gauges."""
@@ -76,9 +76,9 @@ class Metrics:
                 counts.update({(kind.max_nodes, state): count for state, count in states.items()})
         for (size, state), count in counts.items():
             self._units.labels(str(size), state).set(count)
-        self._owed.clear()
+        self._unmet.clear()
         for guarantee, count in decision.cluster.guarantees.unmet_units.items():
-            self._owed.labels(guarantee.team, guarantee.unit).set(count)
+            self._unmet.labels(guarantee.team, guarantee.unit).set(count)
 
     def count_departure(self, reason: EventReason) -> None:
         """Counts a job that has left a failed node."""

@@ -111,7 +111,7 @@ class Allocator:
         """Returns why pods of a job cannot use a node in the job's unit; None if they can."""
         demands = tuple(dict.fromkeys(member.demand for member in pods))
         cause = why_unsuited(node, demands)
-        # Jobs may share a single node, whose usage already includes the pods that are pinned to it.
+        # Jobs may share a unit of one node. Its usage includes its pinned pods, so it is not compared.
         kind = self._cluster.units.kind_of_label(job.placement.unit)
         if cause is None and (job.placement.size > 1 or kind.is_divisible):
             other_jobs = [holder for holder in self._cluster.holders.get(node.name, ()) if holder != job.key]
@@ -131,8 +131,8 @@ class Allocator:
         units = ranking.best_units(job, needed, self._doubtful)
         if not units:
             possible = len(ranking.possible_units(needed))
-            if possible >= needed and (excess := cluster.guarantees.why_never(job)):
-                raise UnplacedError(excess, reason=Reason.NODES)
+            if possible >= needed and (why := cluster.guarantees.why_never(job)):
+                raise UnplacedError(why, reason=Reason.NODES)
             if age is not None and possible >= needed:
                 self._reserve(job, ranking, needed, age)
             is_reserved = cluster.reservations.earliest_of(job.key) is not None

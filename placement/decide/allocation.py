@@ -24,7 +24,7 @@ class Allocation(NamedTuple):
     claim: JobKey  # the namespace, and ``/claim/NAME`` in place of a job label
     node: str
     # By resource, in thousandths. For a claim that the scheduler created for extended resources, the amounts
-    # that its pods request in their specs are subtracted.
+    # that its pods request in their specs are subtracted, because the usage of the pods includes them.
     amounts: Mapping[str, int]
     is_orphaned: bool  # whether the devices are Neuron devices that no existing pod uses
 

@@ -60,8 +60,8 @@ class Ranking:
         # The entries of the free units: by unit id, and the best first. `update` changes both.
         self._entries = {unit.id: self._entry(unit) for unit, cause in self.unit_states.values() if not cause}
         self._ranked = sorted(self._entries.values())
-        # A search may examine all units, so its result is stored: the maximum number of units that a job can
-        # have, by the guarantees of its namespace, the reservations against it, and the nodes that come last.
+        # A search may examine all units, so the maximum number of units for a job is stored. The key has the
+        # guarantees of its namespace, the reservations that exclude it, and the nodes that come last.
         self._max_counts: dict[tuple[object, ...], int] = {}
         # The value of `ending_units`; None if it must be computed again.
         self._ending_units: list[tuple[Unit, End, Sequence[JobKey]]] | None = None
@@ -161,8 +161,8 @@ class Ranking:
     def reservation_for(self, count: int, job: Job, guarantee: Guarantee | None) -> Reservation | None:
         """Returns a reservation of the units that become free first; None if there are too few.
 
-        Two sorts of units come last: units with an assumed end that a job of the same namespace holds, and
-        full units with pods of the namespace that are not workers. With these units, the reservation is
+        Two sorts of units come last: units whose end is assumed and that a job of the same namespace holds,
+        and full units with pods of the namespace that are not workers. A reservation with such a unit is
         internal. With ``guarantee``, only units within this guarantee of the job's team are reserved.
         """
         guarantees = self._cluster.guarantees

@@ -78,7 +78,9 @@ class Cluster:
             if pod.apart:
                 # If a job holds a whole unit, its anti-affinity there is not needed: no other job gets the
                 # unit.
-                has_unit = placement and placement.size > 1 and uses_devices and not pod.deleting
+                is_shared = placement and self.units.kind_of_placement(placement).shared
+                is_block = placement and placement.size > 1 and not is_shared
+                has_unit = is_block and uses_devices and not pod.deleting
                 if not (placement and has_unit and all(term.key == placement.unit for term in pod.apart)):
                     self.repelling.add_pod(member)
             if is_jobless(member.key):
@@ -200,7 +202,7 @@ class Cluster:
         return [node for node in unheld if _first_lack((node,), demands, self.usage) is None]
 
     def holder(self, unit: Unit, size: int) -> JobKey | None:
-        """Returns a holder that keeps a block off a unit, or None. Blocks that need 1 node can share it."""
+        """Returns a holder that keeps a block off a unit, or None. Blocks that need 1 node share nodes."""
         for node in unit.nodes:
             if jobs := self.holders.get(node.name):
                 for holder, needed in jobs.items():
@@ -224,7 +226,7 @@ class Cluster:
         return None
 
     def is_repelled_by_own_namespace(self, unit: Unit, job: Job) -> bool:
-        """Returns whether anti-affinity of the job's namespace keeps the job off a unit without a holder."""
+        """Returns whether anti-affinity of the namespace's pods keeps the job off a unit without a holder."""
         is_free = self.holder(unit, job.placement.size) is None
         owners = self.repelling.term_owners(unit.nodes, job)
         return is_free and any(owner[0] == job.key[0] for owner in owners)
@@ -250,7 +252,7 @@ class Cluster:
         return Cause("full", messages.full(*lack)) if lack else None
 
     def allowances(self, job: Job, reservations: Iterable[Reservation]) -> list[Allowance]:
-        """Returns the units that a job may take, by label. Excludes units reserved within guarantees."""
+        """Returns the units that a job may take, by label, if units reserved within guarantees are taken."""
         reserved_nodes = self.reservations.nodes(other for other in reservations if other.guarantee)
         return self.guarantees.allowances(job, reserved_nodes) if self.guarantees.labels else []
 

@@ -381,7 +381,7 @@ class _DecisionMaker:
                 _, last_debt_at = self._next_memory.age_debts.get(namespace, (None, since))
                 self._add_debt(namespace, self._now - max(since, last_debt_at))
         for key, since in self._memory.recent_admissions.items():
-            # After that time, it is unknown whether the job was deleted within a quarter of `Tuning.bound`.
+            # After a quarter of `Tuning.bound`, it is unknown whether the job was deleted sooner.
             if self._now - since < self._tuning.bound / 4:
                 if key in existing_jobs:
                     self._next_memory.recent_admissions.setdefault(key, since)

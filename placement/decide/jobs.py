@@ -176,7 +176,7 @@ class Job:
         """Whether the job runs, and each gated pod is a worker that returns to the unit of its block.
 
         Then the job does not wait for missing workers, because they may never be recreated: a batch/v1 Job
-        does not recreate a worker that succeeded, and the Pod of this worker is deleted with its node.
+        does not recreate a worker that succeeded, and this worker's Pod is gone if the node was deleted.
         """
         if self.mismatch or not any(member.pod.admitted_at and member.pod.started for member in self.workers):
             return False

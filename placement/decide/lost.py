@@ -31,7 +31,7 @@ class Loss(NamedTuple):
     # code 0, and then its job is complete. A new launcher also sets up the new nodes.
     launchers: tuple[Member, ...]
     # The uids of pods that are deleted without a grace period: pods on failed nodes, because no kubelet ends
-    # them; and launchers, because their phase would become Failed.
+    # them; and launchers, because with a grace period, their phase would become Failed.
     at_once: frozenset[str]
     preemptor: Job | None = None  # the job that preempts this job; None if a node failed
 
@@ -130,7 +130,7 @@ class Losses:
         return frozenset(member.pod.uid for member in self._pods.get(key, ()) if member.pod.node)
 
     def record_launcher_deletion(self, job: Job) -> str:
-        """Returns why launchers must not be deleted again. If they may, records the deletion; returns ''."""
+        """Returns why launchers must not be deleted again; otherwise, records a deletion and returns ''."""
         times = self._memory.launcher_deletions.get(job.key, ())
         if len(times) < MOST_DEPARTURES:
             self._memory.launcher_deletions[job.key] = (*times, self._now)

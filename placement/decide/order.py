@@ -120,7 +120,7 @@ class Order:
             namespace = job.key[0]
             if namespace in expired or namespace in self._next_memory.age_debts:
                 continue
-            if _is_large(job, shares):
+            if _is_large_within_share(job, shares):
                 entry = self.age_start(job), job.key
                 if self._now - entry[0] >= LARGE_JOB_AGE and not _has_obstacle(job):
                     oldest[namespace] = min(oldest.get(namespace, entry), entry)
@@ -129,7 +129,7 @@ class Order:
     def _sort_key(
         self, job: Job, shares: Shares, favoured_jobs: Collection[JobKey]
     ) -> tuple[bool, int, bool, int, float, datetime, JobKey]:
-        """Returns the sort key of a job: jobs of `is_resuming`, then higher priority, then higher urgency.
+        """Returns the sort key of a job: resuming jobs first, then higher priority, then higher urgency.
 
         Among jobs of the same priority, jobs that preempt come first, then jobs that restart after a node
         failure, then jobs that keep their position, then ``favoured_jobs``. A job loses its position after
@@ -147,7 +147,7 @@ class Order:
         return not is_resuming, -job.priority, not preempts, rank, -urgency, age_start, job.key
 
 
-def _is_large(job: Job, shares: Shares) -> bool:
+def _is_large_within_share(job: Job, shares: Shares) -> bool:
     """Returns whether a job is large, and would not give its namespace too many nodes."""
     share, part = shares.by_namespace.get(job.key[0], 0.0), len(job.unpinned_workers) / shares.node_count
     is_within_share = share == 0 or share + part <= LARGE_JOB_SHARE

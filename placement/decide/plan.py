@@ -46,7 +46,7 @@ Times = tuple[datetime, ...]
 class Tuning:
     """The settings of a decision: times and units."""
 
-    # How long a worker of an admitted job may lack a node. Then workers that have not started are deleted.
+    # After this time without a further worker on a node, an admission has failed, and the job is evicted.
     bound: timedelta = timedelta(minutes=2)
     default_limit: timedelta = timedelta(days=1)  # the time limit of a job that has none
     reserves: bool = True  # whether units are reserved for jobs that do not fit
@@ -154,7 +154,7 @@ class Memory:
     # When a job began to lack a node that failed; and the jobs whose pods were deleted.
     lost_since: dict[JobKey, datetime] = field(default_factory=dict)
     departures: dict[JobKey, Departure] = field(default_factory=dict)
-    # The times at which a job's nodes failed, and at which its launcher was deleted before its workers.
+    # The times at which a job left failed nodes, and at which its launcher was deleted before its workers.
     node_failures: dict[JobKey, Times] = field(default_factory=dict)
     launcher_deletions: dict[JobKey, Times] = field(default_factory=dict)
     # The preemption that is in progress; and by namespace, the times at which its jobs preempted other jobs.

@@ -170,7 +170,7 @@ class Preemptions:
     def _choose_victims(
         self, job: Job, ranking: Ranking, candidates: AbstractSet[JobKey]
     ) -> frozenset[JobKey] | None:
-        """Returns few, recently admitted victims; None if even all candidates would free too few units.
+        """Returns few, recently admitted victims; None if even all ``candidates`` would free too few units.
 
         If ending jobs free enough units, no victims are needed, and the result is empty.
         """

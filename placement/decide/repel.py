@@ -113,10 +113,10 @@ class Repelling:
             near = chain.from_iterable(map(self.pods_by_node.__getitem__, nodes))
             label = next((item.key for item in term.labels or () if item.operator in POSITIVE), None)
             keys = {label, HIDDEN}
-            candidates = [pod for pod in near if label is None or not keys.isdisjoint(pod.pod.labels)]
-            owner = self._first_selected(term, namespace, candidates)
+            members = [member for member in near if label is None or not keys.isdisjoint(member.pod.labels)]
+            owner = self._first_selected(term, namespace, members)
             is_exhausted = self._comparisons[namespace] >= MOST_COMPARED
-            self._avoided_cache[key] = owner or (candidates[-1].key if candidates and is_exhausted else None)
+            self._avoided_cache[key] = owner or (members[-1].key if members and is_exhausted else None)
         return self._avoided_cache[key]
 
     def _first_selected(self, term: Apart, namespace: str, members: Iterable[Member]) -> JobKey | None:

@@ -32,7 +32,7 @@ def future_pods(  # noqa: PLR0913, PLR0917 - all that the Pods of a job depend o
         name: The name of the job.
         workers: The worker Pods of one group, as the webhook would change them, without names.
         placement: The placement annotation of the first worker.
-        group_count: The number of groups. For whole-job admission, each group is a job.
+        group_count: The number of groups of a LeaderWorkerSet. For whole-job admission, each group is a job.
         priorities: The value of each priority class by name. The default class has an empty name.
         now: The creation time of the Pods.
     """

@@ -352,7 +352,7 @@ class Pod:
     fault: Fault | None = None  # why the annotation cannot be read, or the pod cannot be compared with nodes
     gates: tuple[str, ...] = ()
     demand: Demand = field(default_factory=Demand)
-    claims: tuple[tuple[str, str], ...] = ()  # for a worker: the template and the claim of each entry
+    claims: tuple[tuple[str, str], ...] = ()  # for a worker, by ``resourceClaims`` entry: template and claim
     # For a worker without a fault, and for a pod that has a node and few labels: all labels. For other pods:
     # only the `MARKS`, with `HIDDEN` if the pod has a node.
     labels: Mapping[str, str] = field(default_factory=dict, compare=False)
@@ -363,7 +363,7 @@ class Pod:
     started: bool = False  # whether any container ever ran
     deleting: bool = False
     priority: int = 0
-    on_failure: str = ""  # what the job does if a node fails: "move" or "restart"; if empty, it waits
+    on_failure: str = ""  # what to do if a node of the job fails: "move" or "restart"; if empty, wait
     limit: timedelta | None = None  # its maximum run time, from its annotation or deadline
     created: datetime = datetime.min  # noqa: DTZ901 - replaced by every reader; sorts first
     gated: bool = field(init=False, compare=False)  # whether it waits for the program

@@ -28,6 +28,6 @@ def names_of(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name, kind in owners.items():
         yield kind, name
     if name := placement.job_id(metadata):
-        # The label of every job except an MPIJob has the kind after the name.
+        # In the job label of every job except an MPIJob, the kind comes after the name.
         job_name = name.removeprefix(f"{metadata.get('namespace')}.")
         yield "", re.sub(r"_[^_/]+[.][^_/]+$", "", job_name)

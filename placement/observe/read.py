@@ -303,8 +303,8 @@ def _pin_time_and_plan(
 ) -> tuple[datetime | None, str]:
     """Returns the pin time (or None) and the plan of a pod, from the annotation `OPENED`.
 
-    The program writes the pin and the annotation in one patch. So if a pod has no pin, or another placer, the
-    annotation is not from the program.
+    The program writes the pin and the annotation in one patch. So if a pod has no pin, or is not placed by
+    whole-job admission, the annotation is not from the program.
     """
     selector = spec.get("nodeSelector") or {}
     if placement is None or placement.placer is not Placer.WHOLE_JOB or placement.unit not in selector:

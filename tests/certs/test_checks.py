@@ -51,9 +51,9 @@ def test_a_refused_provided_certificate_is_reported_with_the_reason(change: dict
 
 def test_a_provided_certificate_is_refused_when_its_remaining_life_is_too_short() -> None:
     end = LEAF.certificate.not_valid_after_utc
-    last = end - WANTED.min_remaining_life
+    first_refusal = end - WANTED.min_remaining_life
     message = f"it ends at {stamp(end)}, in less than {WANTED.min_remaining_life}"
-    assert [why_not_served(now) for now in (last - SECOND, last)] == ["", message]
+    assert [why_not_served(now) for now in (first_refusal - SECOND, first_refusal)] == ["", message]
 
 
 def test_a_certificate_is_valid_at_its_start_and_no_longer_at_its_end() -> None:

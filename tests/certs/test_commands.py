@@ -160,7 +160,9 @@ def test_status_reports_the_issuer_and_force_is_refused_for_a_provided_certifica
     data = files(pair.certificate_pem(), pair.key_pem(), signer.certificate_pem())
     api.put(PROVIDED_SECRET, {"metadata": {"name": "provided"}, "data": data})
     assert certs("rotate", "--wait", "30", "--settle-seconds", "5").exit_code == 0
-    assert certs("status").output.startswith("source     the provided certificate\n")
+    report = certs("status").output
+    assert report.startswith("source     the provided certificate\n")
+    assert "renewed from" not in next(line for line in report.splitlines() if line.startswith("leaf"))
     refused = certs("rotate", "--force", "leaf")
     assert refused.exit_code == 1
     assert "the certificate comes from the Secret provided: replace it there" in refused.output

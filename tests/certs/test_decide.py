@@ -37,7 +37,7 @@ def leaf(signer: str, after: timedelta = timedelta(0), names: tuple[str, ...] = 
 
 @dataclass(frozen=True)
 class State:
-    """The inputs of a decision in short form. With the defaults, there is nothing to do."""
+    """The inputs of a decision in short form; times are relative to NOW. The defaults need no step."""
 
     signer: str | None = "old"
     bundle: tuple[str, ...] = ("old",)

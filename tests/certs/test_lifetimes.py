@@ -187,7 +187,7 @@ def apply_event(world: World, event: str, part: float) -> timedelta:
 
 
 def provide(world: World, part: float) -> None:
-    """Stores a provided certificate of one of two other authorities. Some numbers give an unusable one."""
+    """Stores a provided certificate of one of two other authorities. For some ``part``, it cannot be used."""
     wanted, now = world.wanted, world.clock()
     world.other_authorities = world.other_authorities or [
         new_authority(now, timedelta(days=36500)) for _ in range(2)

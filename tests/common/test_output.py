@@ -1,4 +1,4 @@
-"""Tests that all programs print with one module, which escapes commands for terminals and pipelines."""
+"""Tests that all programs print with one module, which escapes control sequences and GitHub commands."""
 
 import ast
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ HOSTILE = "x\x1b[2J\u202e\x9b2J\n::error::y ##[group]"
 
 
 def find_writers(path: Path) -> Iterator[str]:
-    """Yields the position of each function in a module that writes to standard output or standard error."""
+    """Yields the position of each use of a function that writes to standard output or standard error."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         name = getattr(node, "attr", getattr(node, "id", ""))
         if isinstance(node, ast.expr) and name in WRITER_NAMES and ast.unparse(node) in WRITERS:
@@ -61,7 +61,7 @@ def test_errors_of_arguments_and_of_commands_are_printable_in_every_program(prog
         assert "\n::" not in result.output
 
 
-def test_colours_in_a_text_are_escaped_and_own_colours_can_be_switched_off(
+def test_colours_in_a_text_are_escaped_and_colours_of_the_program_can_be_switched_off(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     command = click.command()(lambda: say(style(HOSTILE, fg="red")))
@@ -83,7 +83,7 @@ def test_colours_in_a_text_are_escaped_and_own_colours_can_be_switched_off(
     ],
 )
 def test_coloured_parts_of_a_line_do_not_form_a_command(parts: list[str], *, colour: bool) -> None:
-    """Protects pipelines: `clean` checks the parts of a line, and a pipe gets the line without colours."""
+    """Protects pipelines: a pipe gets the line without the colours that separate the parts of a command."""
     text = "".join(style(part, fg="red", bold=True) for part in parts)
     for line in (text, parts[0] + text.removeprefix(style(parts[0], fg="red", bold=True))):
         command = click.command()(lambda line=line: say(line))

@@ -99,7 +99,7 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(number: Number) -> N
 
 
 def test_the_first_value_is_used_until_the_files_are_valid(number: Number) -> None:
-    """Protects the start of the placement program, which uses the packaged units until then."""
+    """Protects the start of the placement program, which uses the units of the packaged table until then."""
     number.path.write_text("two")
     watched_number = Watched("number", lambda: [number.path], number.read, logging.getLogger("test"), first=0)
     assert (watched_number.value, watched_number.refresh()) == (0, 0)

@@ -35,14 +35,14 @@ indexes = st.builds(
     Index, st.lists(summands, min_size=1, max_size=MOST_SUMMANDS).map(tuple), st.just(0) | numbers
 )
 counts = st.integers(1, MOST_WORKERS)
-places = st.builds(
+placements = st.builds(
     Placement, st.sampled_from(Placer), counts, counts, labels, st.none() | indexes, st.just("") | labels
 )
 
 
 @examples(100)
-@given(places)
-def test_a_written_annotation_is_read_as_the_same_place(placement: Placement) -> None:
+@given(placements)
+def test_a_written_annotation_is_read_as_the_same_placement(placement: Placement) -> None:
     assert parse(str(placement)) == read({"annotations": {keys.PLACEMENT: str(placement)}}) == placement
 
 
@@ -109,7 +109,7 @@ def test_an_unreadable_placement_annotation_is_reported(old: str, new: str, why:
     assert len(str(caught.value)) < 200
 
 
-def test_a_pod_without_a_placement_annotation_has_no_place() -> None:
+def test_a_pod_without_a_placement_annotation_has_no_placement() -> None:
     for metadata in ({}, {"annotations": None}, {"annotations": {JOB: "team.train"}}):
         assert read(metadata) is None
 
@@ -133,7 +133,9 @@ def test_a_pod_without_a_placement_annotation_has_no_place() -> None:
         ("", None),
     ],
 )
-def test_the_number_of_a_pod_is_the_sum_of_its_sources(index: str, number: int | str | None) -> None:
+def test_the_number_of_a_pod_is_the_sum_of_the_summands_of_its_index(
+    index: str, number: int | str | None
+) -> None:
     placement = parse(f"placer=gate workers=99 size=4 unit=rack{index and f' index={index}'}")
     variables = [
         {"name": "FROM", "valueFrom": {}},

@@ -296,7 +296,7 @@ class ApiContract:
             assert take(iter(stream), 2) == [("ADDED", "one", "2"), ("DELETED", "one", "2")]
 
     def test_a_watch_ends_with_a_bookmark_of_the_newest_version(self, server: Server) -> None:
-        # The API server sends the bookmark two seconds before the end, so slow writes must be repeated.
+        # The API server sends the bookmark two seconds before the end, so the test repeats slow writes.
         for number in itertools.count():
             version, begin = server.collection_version(), time.monotonic()
             with server.watch(version, "&allowWatchBookmarks=true&timeoutSeconds=4") as stream:

@@ -34,7 +34,7 @@ class FakeApi:
         objects: The stored objects. Watches have no events for changes that a test makes here directly.
         writes: The verb and the object's name of each write that succeeded.
         paths: The path of every list in pages and of every watch, in order.
-        refuse: A call is forbidden if its verb and path contain this text. Lists and watches are GETs.
+        refuse: A call is forbidden if ``VERB PATH`` contains this text. The verb of lists and watches is GET.
         before_write: Called once, before the next write. It can write as another client.
         idle: Called when a watch has no more events, instead of waiting for another thread to write.
         page: The number of objects in a page of a list.

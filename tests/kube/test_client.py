@@ -139,7 +139,9 @@ def test_each_status_gives_its_result_or_error(
     assert len(server.requests) == 1, "the client has repeated the request"
 
 
-def test_an_object_of_a_group_that_is_not_served_is_read_as_none(server: Server, api: KubernetesApi) -> None:
+def test_an_object_of_an_api_group_that_is_not_served_is_read_as_none(
+    server: Server, api: KubernetesApi
+) -> None:
     server.answer = (404, b"404 page not found\n")  # not JSON; for example resource.k8s.io/v1 before 1.34
     assert api.get("/a") is None
     with pytest.raises(ApiError, match=f"/a: 404 {messages.NOT_SERVED}$"):

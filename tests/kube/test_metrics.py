@@ -48,8 +48,8 @@ def test_silent_connections_are_limited_and_do_not_delay_a_scrape(server: Server
         connection.close()
 
 
-def test_ended_connections_do_not_use_the_limit(server: Server) -> None:
-    """Protects slow scrapers, whose connection was earlier closed after 64 requests of other clients."""
+def test_ended_connections_are_not_part_of_the_limit(server: Server) -> None:
+    """Protects slow scrapers: the server once closed their connection after 64 requests of other clients."""
     with socket.create_connection(("127.0.0.1", server.server_port), 5) as slow:
         for _ in range(2 * MAX_CONNECTIONS):
             scrape(server)

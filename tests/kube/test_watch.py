@@ -60,7 +60,7 @@ class SimulatedMirror:
         )
 
     def run(self, *steps: Callable[[], object]) -> list[tuple[dict[str, Any], str]]:
-        """Runs the mirror, with one step after all events and in each wait. Returns the states."""
+        """Runs the mirror, and the next step whenever it has read all events or waits. Returns the states."""
         self._steps = [*steps, self.mirror.stop]
         self.api.idle = self._step
         self.mirror.follow()

@@ -169,7 +169,7 @@ def with_installation(known_case: Case, **attributes: Any) -> Case:
 
 
 def preview_answer(job: Object, rules: Object) -> Object:
-    """Returns the preview service's answer for a job when it was created, with a ConfigMap's rule table."""
+    """Returns the preview service's answer for a job at its creation time, by a ConfigMap's rule table."""
     created_at = time_of(job["metadata"].get("creationTimestamp")) or NOW
     documents = read_documents(json.dumps(job), "request")
     result = preview(table_of(rules), documents, NAMESPACE, created_at.timestamp())

@@ -33,7 +33,7 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     return cluster
 
 
-def test_the_exit_code_of_verify_depends_on_the_verdict(api: Cluster) -> None:
+def test_the_exit_code_of_verify_depends_on_the_result(api: Cluster) -> None:
     assert run_plugin("verify", "train")[0] == 0
     del api.objects[f"/api/v1/namespaces/{NAMESPACE}/pods/train-worker-3"]
     code, out, _ = run_plugin("verify", "mpijob/train")
@@ -115,7 +115,7 @@ def test_without_the_right_to_list_all_pods_only_pods_of_the_namespace_are_exami
     assert "you need the right to list nodes: docs/kubectl.md" in err
 
 
-def test_pods_that_hold_no_neuron_node_are_not_kept(api: Cluster) -> None:
+def test_pods_that_hold_no_neuron_node_are_not_in_the_fleet(api: Cluster) -> None:
     pod_elsewhere = workers("web", 1, ["somewhere"], size=1)[0]
     waiting_pod = workers("waits", 1, size=1)[0]
     waiting_pod["metadata"]["annotations"] = {}

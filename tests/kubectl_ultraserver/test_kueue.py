@@ -61,10 +61,10 @@ def test_a_job_without_quota_or_nodes_has_the_queue_and_the_message_of_kueue(
 def test_a_workload_without_conditions_has_not_been_processed() -> None:
     (finding,) = findings_of(workload())
     assert finding.code == "no-quota"
-    assert finding.text.endswith(": has not processed the job yet")
+    assert finding.text.endswith(": Kueue has not processed the job yet")
 
 
-def test_a_job_that_waits_for_an_admission_check_names_it() -> None:
+def test_the_finding_about_a_job_that_waits_for_an_admission_check_names_the_check() -> None:
     check = {"name": "prov", "state": "Pending", "message": "waiting for capacity"}
     (finding,) = findings_of(
         workload(
@@ -92,7 +92,7 @@ def test_a_job_that_kueue_has_admitted_has_no_finding() -> None:
     assert why(with_installation(running, workloads=(admitted,), has_kueue=True)) == []
 
 
-def test_a_suspended_job_without_a_workload_has_the_reason() -> None:
+def test_the_finding_about_a_suspended_job_without_a_workload_has_the_reason() -> None:
     assert findings_of()[0].code == "no-workload"
     assert findings_of(has_kueue=False)[0].code == "no-kueue"
     (finding,) = findings_of(queue="")

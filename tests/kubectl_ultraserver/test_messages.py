@@ -15,7 +15,7 @@ from tests.docs.tables import meanings
 NOON = datetime(2026, 11, 28, 12, tzinfo=UTC)
 ONE_O_CLOCK, TWO_O_CLOCK = NOON.replace(hour=13), NOON.replace(hour=14)
 ON_NODE_FAILURE = "ultraserver-webhook.io/on-node-failure"
-LABEL_HINT = "the device plugin, the DRA driver or you set labels"
+LABEL_HINT = "the device plugin, the DRA driver or you must set the label"
 
 TEXTS = [
     (messages.workers_exist(3, 4), "3 of 4 workers exist"),
@@ -46,11 +46,14 @@ TEXTS = [
     (messages.added_nothing(": why", pods_changed=False), "added nothing: why"),
     (
         messages.added_nothing(": why", pods_changed=True),
-        "added blocks to its pods, and nothing to the job: why",
+        "changed only the pods of the job, not the job: why",
     ),
     (
         messages.not_called("", "", may_fail=True, would_change=True),
-        ", though the rule table would: it was not called, or did not answer (its failurePolicy is Ignore)",
+        (
+            ", though the rule table would: the webhook was not called, or did not answer "
+            "(its failurePolicy is Ignore)"
+        ),
     ),
     (
         messages.not_called("", "why", may_fail=False, would_change=False),
@@ -149,7 +152,9 @@ CONSTANTS = {
         "they need more units, would run into a reservation (a shorter LIMIT helps), or their SHARE rose"
     ),
     "ENDLESS": "not known: the job waits for jobs or Pods without a known end, or for too many jobs",
-    "out_of_time": ("times are computed for {:g} seconds at most, and not for jobs that would start later"),
+    "out_of_time": (
+        "the computation ends after {:g} seconds: the times of jobs that would start later are not known"
+    ),
     "computing": "computing when jobs start, for {:.0f} s at most",
     "NO_JOB_WAITS": "No job waits.",
     "UNKNOWN_NEXT": "which is next is not known",
@@ -193,7 +198,7 @@ CONSTANTS = {
     "NO_KUEUE": "is named by the job, but Kueue is not installed in this cluster",
     "NO_WORKLOAD": "has no Workload for the job yet",
     "WAITS_FOR_CHECKS": "has reserved the job's quota, and waits for admission checks",
-    "NOT_SEEN": "has not processed the job yet",
+    "NOT_SEEN": "Kueue has not processed the job yet",
     "TOPOLOGY": "kubectl ultraserver topology: which jobs hold which UltraServer, and which nodes are broken",
     "suspended": "is suspended ({}), but not by a queue",
     "integrations": "check that Kueue runs and that its integrations include {}",
@@ -275,7 +280,7 @@ CONSTANTS = {
     "could_admit": (
         "could admit the job to {}, but has not: it has stalled, or a job with a reservation comes first"
     ),
-    "enough_nodes": "there are enough nodes and devices for it: {}; the job's pods wait for another reason",
+    "enough_nodes": "there are enough nodes and devices for the job: {}; its pods wait for another reason",
     "kueue_evicted": "evicted: {}: {}",
     "terminating": "terminating since {}, on node {}",
     "container_ended": "ended with exit code {}: {}: {}",

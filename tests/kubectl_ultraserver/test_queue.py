@@ -79,7 +79,7 @@ def test_the_job_with_the_reservation_is_next_and_jobs_behind_it_start_when_unit
     assert result.notes == (ORDER, RESERVED, EXACT, ESTIMATE)
 
 
-def test_a_job_that_starts_before_an_earlier_one_is_ahead_of_it() -> None:
+def test_a_job_that_starts_before_a_job_with_an_earlier_position_is_ahead_of_that_job() -> None:
     busy = [
         running_job("a", 1, limit="2h"),
         running_job("b", 2, limit="90m"),
@@ -171,7 +171,7 @@ def test_if_the_time_for_the_computation_ends_only_the_job_with_the_reservation_
     assert result.notes[-1] == out_of_time(MAX_SECONDS)
 
 
-def test_a_start_is_an_estimate_if_other_namespaces_may_use_the_units_before() -> None:
+def test_a_start_is_an_estimate_if_other_namespaces_may_use_the_units_before_the_job() -> None:
     same_team = running_job("a", 1)
     for worker in same_team:
         worker["metadata"] |= {"namespace": "team", "labels": worker["metadata"]["labels"] | {JOB: "team.a"}}
@@ -306,7 +306,7 @@ def test_the_command_prints_the_example_of_the_documentation(api: Cluster) -> No
 def test_why_prints_the_example_of_the_page_for_data_scientists(
     api: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The job ``demo`` waits in the cluster of the other example, which also has a broken UltraServer."""
+    """The job ``demo`` waits in the cluster of docs/kubectl.md, and the test adds a broken UltraServer."""
     store_nodes(api, 4)
     api.objects["/api/v1/nodes/n4-2"]["spec"] = {"unschedulable": True}
     api.put("/apis", {"groups": [{"versions": [{"groupVersion": "kubeflow.org/v2beta1"}]}]})

@@ -16,7 +16,7 @@ from tests.placement.world import changed_nodes
 FIRST = ["n1-0", "n1-1", "n1-2", "n1-3"]
 SECOND = ["n2-0", "n2-1", "n2-2", "n2-3"]
 NAMES = [f"train-worker-{index}" for index in range(4)]
-LABEL_HINT = "; the device plugin, the DRA driver or you set labels"
+LABEL_HINT = "; the device plugin, the DRA driver or you must set the label"
 MODE = "neuron.amazonaws.com/ultraserver-mode"
 
 
@@ -126,7 +126,7 @@ def test_devices_that_only_a_claim_holds_are_named() -> None:
 
 @pytest.mark.parametrize(("mode", "whole"), [(4, True), (2, False), (None, True)])
 def test_a_claim_for_another_node_config_is_a_problem(mode: int | None, *, whole: bool) -> None:
-    """The driver uses the mode in the claim, not the name of the template. A claim may have no mode."""
+    """The driver reads ``ultraserverMode`` of the claim, not the template's name. A claim may lack it."""
     claims = {("team", f"train-worker-{worker}-neurons"): worker_claim(worker, mode) for worker in range(4)}
     inventory = Inventory(claims=claims)
     pods = with_claims(workers("train", 4, FIRST), "us-4-node-config")

@@ -154,7 +154,7 @@ def test_with_affinity_the_message_of_the_scheduler_and_a_reason_for_each_ultras
     scheduler, places = why(with_installation(job_case(pods, nodes, others, stored_job())))
     assert (scheduler.code, scheduler.name) == ("unschedulable", "train-worker-0")
     assert scheduler.text == f"{ALL_WORKERS}: {NO_NODE}"
-    assert (places.code, places.kind) == ("too-few-units", "ultraserver")
+    assert (places.code, places.kind) == ("too-few-units", "job")
     assert places.text == "needs 1 whole UltraServer; 0 free"
     assert places.details == (
         "us-01: node n1-2 is cordoned",
@@ -189,7 +189,7 @@ def test_free_units_are_not_examined_while_a_worker_is_being_deleted() -> None:
 
 
 def test_a_missing_claim_template_is_named_where_affinity_places_the_job() -> None:
-    """The scheduler reports nothing before a Pod's claims exist. ``verify`` still has a certain verdict."""
+    """The scheduler reports nothing before a Pod's claims exist. ``verify`` still has a certain result."""
     pods = with_claims(workers("train", 4), "mine")
     message = "PodResourceClaim neurons: resource claim template not found"
     reason = event("Pod", "train-worker-0", "FailedResourceClaimCreation", message)
@@ -222,7 +222,7 @@ def test_a_gate_of_another_program_is_named(gate: str, owner: str) -> None:
 # ---- a job that the webhook did not change --------------------------------------------------------------
 
 
-def unchanged_job(**known: Any) -> Finding:
+def unchanged_job_finding(**known: Any) -> Finding:
     """Returns the finding about a job that the webhook did not change."""
     pods = workers("train", 4, FIRST)
     for pod in pods:
@@ -234,14 +234,14 @@ def unchanged_job(**known: Any) -> Finding:
 
 
 def test_a_job_that_was_not_mutated_is_explained() -> None:
-    assert unchanged_job().code == "not-called"
-    assert "though the rule table would" in unchanged_job().text
-    assert "Ignore" in unchanged_job().text
-    assert unchanged_job(registration=None).code == "kind-not-sent"
+    assert unchanged_job_finding().code == "not-called"
+    assert "though the rule table would" in unchanged_job_finding().text
+    assert "Ignore" in unchanged_job_finding().text
+    assert unchanged_job_finding(registration=None).code == "kind-not-sent"
     late = {"metadata": {"name": "ultraserver-webhook", "creationTimestamp": "2026-11-21T11:55:00Z"}}
-    assert unchanged_job(registration=late).code == "registered-later"
+    assert unchanged_job_finding(registration=late).code == "registered-later"
     namespace_object = {"metadata": {"labels": {keys.INJECT: "disabled"}}}
-    opted_out = unchanged_job(namespace_object=namespace_object)
+    opted_out = unchanged_job_finding(namespace_object=namespace_object)
     assert opted_out.code == "namespace-opted-out"
     assert opted_out.text.endswith(" ultraserver-webhook.io/inject=disabled")
 
@@ -255,18 +255,18 @@ def test_a_job_of_which_the_webhook_changed_only_the_pods_is_explained() -> None
         with_installation(job_case(pods, job=stored_job(mutated=False)), registration=None)
     )
     assert finding.code == "kind-not-sent"
-    assert finding.text.startswith("added blocks to its pods, and nothing to the job: ")
+    assert finding.text.startswith("changed only the pods of the job, not the job: ")
 
 
 def test_a_job_that_is_opted_out_or_is_not_a_candidate_is_explained() -> None:
     job = stored_job(mutated=False)
     job["metadata"]["annotations"] = {keys.INJECT: "false"}
-    opted_out = unchanged_job(job=job)
+    opted_out = unchanged_job_finding(job=job)
     assert (opted_out.code, opted_out.remedy) == ("nothing-to-add", "")
     assert opted_out.text.endswith(": opted out by ultraserver-webhook.io/inject")
     job = stored_job(mutated=False)
     del job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["resources"]
-    assert unchanged_job(job=job).text.endswith(": the workers request no aws.amazon.com/neuron")
+    assert unchanged_job_finding(job=job).text.endswith(": the workers request no aws.amazon.com/neuron")
 
 
 def test_the_pods_of_a_job_that_is_not_placed_are_workers_even_without_devices() -> None:
@@ -282,39 +282,41 @@ def test_the_pods_of_a_job_that_is_not_placed_are_workers_even_without_devices()
 
 def test_after_the_kill_switch_the_reason_is_the_switched_off_table() -> None:
     (step,) = steps("docs/operations.md", "The kill switch")
-    off = unchanged_job(rules=json.loads(shlex.split(step.command)[-1]))
+    off = unchanged_job_finding(rules=json.loads(shlex.split(step.command)[-1]))
     assert (off.code, off.remedy) == ("nothing-to-add", "")
     assert off.text.endswith(": the whole rule table is switched off")
-    assert ": the whole rule table only reports" in unchanged_job(rules=rules("mode: shadow\n")).text
+    assert ": the whole rule table only reports" in unchanged_job_finding(rules=rules("mode: shadow\n")).text
     exempt = "policies: [{mode: off, reason: They move., until: 2026-11-21T12:00:00Z}]\n"
-    assert unchanged_job(rules=rules(exempt)).text.endswith(" for it, by the policy: They move."), (
+    assert unchanged_job_finding(rules=rules(exempt)).text.endswith(" for it, by the policy: They move."), (
         "the policy ended after the job was created"
     )
     # The table was switched on again after the job was created.
-    on = unchanged_job(rules=rules(managedFields=[{"manager": "kubectl", "time": "2026-11-21T11:59:00Z"}]))
+    on = unchanged_job_finding(
+        rules=rules(managedFields=[{"manager": "kubectl", "time": "2026-11-21T11:59:00Z"}])
+    )
     assert on.code == "table-changed"
     assert on.text.endswith(", and would now change it")
 
 
-def test_without_an_answer_of_the_preview_service_a_note_reports_that() -> None:
-    unknown = unchanged_job(answer={}, no_preview_reason="the API server answers 404: x")
+def test_without_an_answer_of_the_preview_service_the_finding_has_the_reason() -> None:
+    unknown = unchanged_job_finding(answer={}, no_preview_reason="the API server answers 404: x")
     assert unknown.code == "not-called"
     assert unknown.text.endswith(", or ignores such a job; the API server answers 404: x")
     on = rules(managedFields=[{"manager": "kubectl", "time": "2026-11-21T11:59:00Z"}])
-    changed_table = unchanged_job(answer={}, rules=on)
+    changed_table = unchanged_job_finding(answer={}, rules=on)
     assert changed_table.code == "table-changed"
     assert "would now change it" not in changed_table.text
 
 
 def test_a_refusal_by_rows_of_an_installation_has_their_text() -> None:
     refusal = "families: [{name: trn2u, shapes: [{name: four-node, deny: no jobs of four nodes here}]}]\n"
-    refused = unchanged_job(rules=rules(refusal))
+    refused = unchanged_job_finding(rules=rules(refusal))
     assert refused.code == "table-refuses"
     assert refused.text.endswith(": no jobs of four nodes here")
 
 
 def test_a_registration_that_cannot_be_read_is_not_reported_as_missing() -> None:
-    assert unchanged_job(registration={}).code == "not-called"
+    assert unchanged_job_finding(registration={}).code == "not-called"
 
 
 # ---- no pods, and pods that do not start ------------------------------------------------------------------
@@ -370,7 +372,7 @@ def test_a_pod_that_stays_terminating_is_named_with_its_node() -> None:
     assert finding.text == "train-worker-1: terminating since 2026-11-21T11:00:00Z, on node n1-1"
 
 
-# ---- the launcher -----------------------------------------------------------------------------------------
+# ---- the launcher, and jobs on wrong or failed nodes -----------------------------------------------------
 
 
 def init(name: str, **state: Object) -> Object:

@@ -1,4 +1,4 @@
-"""Helpers that store nodes and pods in the fake API server, and copies of the stored objects for a pass."""
+"""Helpers that store nodes and pods in the fake API server, and fake mirrors of the stored objects."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

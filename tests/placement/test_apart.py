@@ -140,7 +140,7 @@ def test_a_workers_own_term_keeps_it_off_pods_with_the_labels_of_workers() -> No
         ({"app": "x"}, {"matchLabels": {"app": "y"}}, "us-01"),
         ({}, {"matchExpressions": [{"key": "app", "operator": "DoesNotExist"}]}, "us-02"),
         ({}, {}, "us-02"),
-        # Too many labels are not stored, so the pod may have any label, except labels of the table.
+        # If a pod has too many labels, only `MARKS` are stored, so the pod may have any other label.
         ({f"l{at}": "x" for at in range(MOST_LABELS + 1)}, {"matchLabels": {"app": "x"}}, "us-02"),
         ({f"l{at}": "x" for at in range(MOST_LABELS + 1)}, {"matchLabels": {ROLE: "worker"}}, "us-01"),
     ],
@@ -205,7 +205,7 @@ def test_the_terms_of_a_worker_that_is_being_deleted_keep_jobs_off_its_unit() ->
     assert place_jobs(deleting_worker, mpi_workers("a", 2)) == {"a": "us-02-a"}
 
 
-def test_a_unit_that_a_pod_without_a_job_keeps_all_jobs_off_is_not_reserved() -> None:
+def test_no_unit_is_reserved_if_a_pod_without_a_job_keeps_all_jobs_off_it() -> None:
     running_pods = bind_pods(
         mpi_workers("b", 4),
         select_nodes(TWO_SERVERS, *(f"n2-{number}" for number in range(4))),
@@ -225,7 +225,7 @@ def test_a_unit_that_a_pod_without_a_job_keeps_all_jobs_off_is_not_reserved() ->
 
 
 def application_terms(number: int, **namespace_fields: Any) -> list[dict[str, Any]]:
-    """Returns the maximum number of terms that the guard accepts. Each ``number`` gives different terms."""
+    """Returns as many terms as the guard accepts in a Pod. Each ``number`` gives different terms."""
     return [
         {
             "labelSelector": {
@@ -246,7 +246,7 @@ def count_comparisons(*pods: Pod | list[Pod]) -> int:
 
 
 def test_terms_about_their_own_namespace_need_no_comparisons_for_other_namespaces() -> None:
-    """Ten thousand Pods may have sixteen terms each. With eight thousand, a decision once took 40 s."""
+    """Ten thousand Pods may have sixteen terms each. With 8,000 such Pods, a decision once took 40 s."""
     assert (
         count_comparisons([pod_with_terms(f"s{at}", "n1-0", *application_terms(at)) for at in range(50)]) == 0
     )
@@ -265,7 +265,7 @@ def test_comparisons_with_terms_about_all_namespaces_are_limited(
 
 
 def test_all_terms_that_select_by_one_label_are_found() -> None:
-    """The terms of thirteen Pods must not hide a term of another Pod, which kube-scheduler uses."""
+    """The 208 terms of thirteen Pods, more than `MOST_TERMS`, must not hide a term of another Pod."""
     filler_terms = [
         {"labelSelector": {"matchLabels": {"app": str(at)}}, "namespaceSelector": {}, "topologyKey": SERVER_4}
         for at in range(13 * MOST_APART)
@@ -433,14 +433,14 @@ def test_terms_of_a_pod_without_a_node_are_not_stored() -> None:
     assert bound_pod.apart == anti_affinity(ALL_PODS_TERM)
 
 
-def test_only_labels_of_the_table_are_stored_for_a_pod_without_a_job_and_a_node() -> None:
+def test_only_the_labels_in_marks_are_stored_for_a_pod_without_a_job_and_without_a_node() -> None:
     pod = read_pod({"metadata": {"name": "p", "labels": {ROLE: "worker", "app": "x"}}, "spec": {}})
     assert pod
     assert pod.labels == {ROLE: "worker"}
 
 
 def test_a_worker_with_too_many_labels_has_a_fault_and_they_are_not_stored() -> None:
-    """Protects the program's memory, which 300 workers with a megabyte of labels once filled."""
+    """Protects the program's memory, which 300 workers, each with a megabyte of labels, once filled."""
     raw_pod = worker("train", 0, 4)
     raw_pod["metadata"]["labels"] |= {ROLE: "worker", **{f"l{number}": "x" * 63 for number in range(100)}}
     pod = read_pod(raw_pod)
@@ -485,7 +485,7 @@ def evil_job(name: str, count: int, age: timedelta) -> list[Pod]:
     return [replace(pod, labels=labels) for pod in job(name, count, age=age, namespace="evil")]
 
 
-def test_no_unit_is_reserved_for_a_job_that_its_own_namespace_keeps_off() -> None:
+def test_no_unit_is_reserved_for_a_job_that_its_own_namespace_keeps_off_units() -> None:
     """Protects other users from a namespace whose small job keeps its own large job off all units."""
     small_job = [replace(pod, apart=anti_affinity(ZONE_TERM)) for pod in job("small", 1, namespace="evil")]
     running_pods = bind_pods(small_job, select_nodes(ZONED_NODES, "n1-0"), started=True)
@@ -495,7 +495,7 @@ def test_no_unit_is_reserved_for_a_job_that_its_own_namespace_keeps_off() -> Non
     assert not decision.cluster.reservations
 
 
-def test_no_unit_is_reserved_for_a_job_that_a_launcher_of_another_namespace_keeps_off() -> None:
+def test_no_unit_is_reserved_for_a_job_that_a_launcher_of_another_namespace_keeps_off_units() -> None:
     """Otherwise a user with two namespaces could keep a free cluster reserved for ever."""
     *_, launcher = job("small", 1, namespace="friend", launcher=True)
     term = {**ZONE_TERM, "namespaces": ["evil"]}

@@ -44,7 +44,7 @@ def test_the_named_job_is_admitted(api: FakeApi, name: str) -> None:
 
 
 HASHED_LABEL = "c_0123456789abcdef0123"
-"""A job label without the kind: the job's name was too long, or it had no name at its admission."""
+"""A job label without the kind: the job's name was too long, or the job had no name in its review."""
 
 
 @pytest.mark.parametrize(

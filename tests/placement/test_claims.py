@@ -313,7 +313,7 @@ def test_the_requests_of_all_claims_of_a_pod_together_are_limited(api: FakeApi) 
             (entry,) = pod["spec"]["resourceClaims"]
             pod["spec"]["resourceClaims"] = [entry | {"name": f"c{number}"} for number in range(count)]
         store_with_claims(api, pods)
-        (waiting,) = Program(api).run._decide().waiting  # noqa: SLF001 - as it is compared
+        (waiting,) = Program(api).run._decide().waiting  # noqa: SLF001 - to read the cost of a demand
         assert text in waiting.why
         assert waiting.job.pods[0].demand.cost >= parts
 
@@ -420,19 +420,19 @@ def test_a_unit_with_driver_nodes_and_plugin_nodes_is_not_whole(api: FakeApi) ->
     )
 
 
-@pytest.mark.parametrize(("ages", "offered"), [("21", 1000), ("12", None), ("11", 1000)])
+@pytest.mark.parametrize(("days", "offered"), [("21", 1000), ("12", None), ("11", 1000)])
 def test_if_two_classes_have_the_same_extended_resource_the_newest_class_is_used(
-    api: FakeApi, ages: str, offered: int | None
+    api: FakeApi, days: str, offered: int | None
 ) -> None:
-    """For equal times, the first class by name does. No device belongs to class b."""
-    for name, age, kind in (("a", ages[0], "neuron_node"), ("b", ages[1], "none")):
+    """If both were created at one time, the first class by name is used. Class b has no device."""
+    for name, day, kind in (("a", days[0], "neuron_node"), ("b", days[1], "none")):
         expression = f"device.attributes['{DRIVER}'].resourceType == '{kind}'"
         spec = {
             "selectors": [{"cel": {"expression": expression}}],
             "extendedResourceName": "example.com/node",
         }
         put_resource(
-            api, "deviceclasses", name, spec=spec, metadata={"creationTimestamp": f"2026-11-2{age}T12:00:00Z"}
+            api, "deviceclasses", name, spec=spec, metadata={"creationTimestamp": f"2026-11-2{day}T12:00:00Z"}
         )
     nodes = Program(api).run._decide().cluster.topology.nodes  # noqa: SLF001 - the nodes as they are compared
     assert nodes["n2-0"].allocatable.get("example.com/node") == offered

@@ -626,7 +626,7 @@ def test_a_new_pod_in_place_of_a_deleted_pod_gives_a_job_no_more_time() -> None:
         assert deleted_pods(decision_about(ONE_SERVER, [*WORKERS_WITHOUT_NODES[1:], *new_pods], memory))[
             -3:
         ] == [pod.name for pod in WORKERS_WITHOUT_NODES[1:]]
-    # A deleted worker that gets its node again gives no more time, either.
+    # A worker that is deleted, and gets its node again as a new pod, gives no more time, either.
     bound_pods = bind_pods(job("a", 4)[:2], select_nodes(ONE_SERVER, "n1-0", "n1-1"))
     for existing_pods in (bound_pods, bound_pods[:1]):
         assert deleted_pods(
@@ -667,7 +667,7 @@ def test_a_job_with_a_running_worker_gets_no_more_time_by_deleting_other_workers
     )
 
 
-def test_a_job_with_refused_writes_is_evicted_as_soon_as_other_jobs() -> None:
+def test_a_job_with_refused_writes_is_evicted_after_the_same_time_as_other_jobs() -> None:
     """A user who changes a Pod all the time must not hold nodes without using them."""
     half_admitted = [*WORKERS_WITHOUT_NODES[:2], *job("a", 4)[2:]]
     for ago, deleted_count in ((2 * MINUTE, 2), (MINUTE, 0)):
@@ -794,9 +794,9 @@ def test_a_job_that_is_deleted_before_its_eviction_counts_as_a_failed_admission(
 
 def test_a_jobs_priority_is_the_lowest_of_its_workers() -> None:
     """A launcher uses no node, so no quota limits its priority class."""
-    low_worker, *other_workers, launcher = job("a", 4, priority=9, launcher=True)
-    for priorities in ([low_worker, *other_workers], [replace(low_worker, priority=0), *other_workers]):
-        waiting_job = [*priorities[:1], *(replace(pod, priority=0) for pod in priorities[1:]), launcher]
+    first_worker, *other_workers, launcher = job("a", 4, priority=9, launcher=True)
+    for workers in ([first_worker, *other_workers], [replace(first_worker, priority=0), *other_workers]):
+        waiting_job = [*workers[:1], *(replace(pod, priority=0) for pod in workers[1:]), launcher]
         assert placed_jobs(decision_about(ONE_SERVER, [*waiting_job, *job("b", 4, priority=1)])) == {
             "b": "us-01"
         }

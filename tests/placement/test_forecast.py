@@ -124,7 +124,7 @@ def test_a_job_may_start_before_its_reservation_if_jobs_without_a_limit_end() ->
 
 
 def test_a_job_keeps_its_reservation_although_another_namespace_will_have_fewer_nodes() -> None:
-    """When r1 ends, the namespace of ``second`` has no nodes: only the reservation keeps ``first`` first."""
+    """When r1 ends, ``second`` is of a namespace without nodes, but ``first`` keeps its position."""
     running_jobs = [
         running("r1", 1, HOUR, 2 * HOUR, namespace="other"),
         running("r2", 2, HOUR, 3 * HOUR),

@@ -98,7 +98,7 @@ def test_a_team_may_use_free_units_although_not_all_guarantees_can_be_met() -> N
     assert set(placed_jobs(decision)) == {"vision-a/own"}
 
 
-def test_a_single_worker_gets_a_node_of_a_unit_in_use_but_not_of_a_kept_unit() -> None:
+def test_a_single_worker_gets_a_node_of_a_unit_in_use_but_not_of_an_owed_unit() -> None:
     decision = decision_about(running("other", "n1-0"), job("one", 1))
     assert placed_jobs(decision) == {"one": "n1-1"}
     full_unit = running("other", *(f"n1-{number}" for number in range(4)))
@@ -136,14 +136,14 @@ def test_beyond_its_guarantee_a_team_does_not_get_units_owed_to_other_teams() ->
     }
 
 
-def test_guaranteed_units_for_which_no_unit_is_free_are_unmet() -> None:
+def test_units_that_are_owed_but_not_free_are_unmet() -> None:
     other_jobs = [*running("other", *(f"n1-{number}" for number in range(4))), *running("one", "n2-0")]
     decision = decision_about(other_jobs, guarantees=TWO_UNITS)
     assert decision.cluster.guarantees is not None
     assert decision.cluster.guarantees.unmet_units == {TWO_UNITS[0]: 1}
 
 
-def test_units_of_an_unknown_label_are_not_kept() -> None:
+def test_a_guarantee_of_units_of_an_unknown_label_has_no_effect() -> None:
     assert set(
         placed_jobs(decision_about(job("large", 12), guarantees=(Guarantee(("*",), "example.com/rack", 9),)))
     ) == {"large"}
@@ -240,7 +240,7 @@ def test_a_team_is_owed_another_unit_if_a_node_of_its_unit_is_sick() -> None:
     assert set(placed_jobs(decision)) == {"four"}
 
 
-def test_a_free_unit_is_not_called_kept_if_too_few_units_are_free() -> None:
+def test_a_reason_does_not_call_a_free_unit_guaranteed_if_too_few_units_are_free() -> None:
     team_job = running("own", *(f"n1-{number}" for number in range(4)), **TEAM)
     other_job = running("more", *(f"n2-{number}" for number in range(4)))
     one_unit = (Guarantee(("vision-*",), SERVER_4, 1),)
@@ -355,7 +355,7 @@ def test_a_job_within_a_guarantee_has_a_reservation_next_to_the_general_reservat
     assert reservation
     assert (reservation.units, reservation.begin) == (("us-01", "us-02"), NOW + 8 * HOUR)
     assert "us-02: reserved for vision-a/large" in waiting_reasons(decision)["vision-a/small"]
-    # The reservation also excludes jobs in other namespaces of the team, but no job that ends before it.
+    # The reservation excludes jobs in all namespaces of the team, but no job that ends before it begins.
     assert not placed_jobs(decision_with_large_job(namespace="vision-c"))
     assert placed_jobs(decision_with_large_job(limit=7 * HOUR)) == {"vision-a/small": "us-02"}
 
@@ -399,7 +399,7 @@ def test_general_reservations_together_leave_the_units_owed_to_a_team() -> None:
 
 
 @pytest.mark.parametrize("other_guarantees", [(), (Guarantee(("tiny",), SERVER_2, 1),)])
-def test_units_reserved_for_a_team_are_excluded_with_guarantees_of_several_labels(
+def test_a_small_job_gets_no_unit_that_is_reserved_for_a_large_job_of_its_team(
     other_guarantees: tuple[Guarantee, ...],
 ) -> None:
     nodes = servers(6)

@@ -32,7 +32,7 @@ NODES = [
 TOPOLOGY = Topology([*NODES, node(9, 0, labels={SERVER_4: "", SERVER_2: ""})])
 NAMESPACES = ("team", "evil")
 NUMBERS = ("1", "2", "4", "16", "0", "-1", "99999", "4.0", "\u0664", "", "x")
-PLACE_FIELDS = {
+PLACEMENT_FIELDS = {
     "placer": (*Placer, *Placer, "", "me"),
     "workers": ("2", "4", "4", *NUMBERS),
     "size": ("4", "4", "4", *NUMBERS),
@@ -75,7 +75,7 @@ class Tenant:
     def placement(self) -> dict[str, str]:
         """Returns a placement annotation with random fields, or no annotation."""
         fields = {
-            key: value for key, values in PLACE_FIELDS.items() if (value := self.one(*values)) is not None
+            key: value for key, values in PLACEMENT_FIELDS.items() if (value := self.one(*values)) is not None
         }
         return self.one(
             {}, *[{keys.PLACEMENT: " ".join(f"{key}={value}" for key, value in fields.items())}] * 4
@@ -93,7 +93,7 @@ class Tenant:
         ]
         return self.part({"matchExpressions": (expressions, None), "matchFields": (expressions, None)})
 
-    def pod(self, value: Sequence[dict[str, str]]) -> dict[str, Any]:
+    def pod(self, requests: Sequence[dict[str, str]]) -> dict[str, Any]:
         """Returns a Pod with random content, which the API server may accept or refuse."""
         terms = {"nodeSelectorTerms": [self.term() for _ in range(self.one(0, 1, 2))]}
         affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
@@ -114,14 +114,14 @@ class Tenant:
                 "affinity": self.one(affinity, None, {}),
                 "priority": self.one(0, -(10**9), 2 * 10**9),
                 "tolerations": self.some(({}, {"key": None, "operator": "Exists"}, {"key": "k"})),
-                "containers": [{"resources": {"requests": self.one(*value)}, "ports": self.some(PORTS)}],
+                "containers": [{"resources": {"requests": self.one(*requests)}, "ports": self.some(PORTS)}],
             },
             "status": {"phase": self.one("Pending", "Running")},
         }
 
-    def pods(self, terms: Sequence[dict[str, str]]) -> list[Pod]:
+    def pods(self, requests: Sequence[dict[str, str]]) -> list[Pod]:
         """Returns some pods as the program reads them."""
-        raw_pods = [self.pod(terms) for _ in range(self._random.randint(0, 12))]
+        raw_pods = [self.pod(requests) for _ in range(self._random.randint(0, 12))]
         unique = {(raw["metadata"]["namespace"], raw["metadata"]["name"]): raw for raw in raw_pods}
         return [pod for raw in unique.values() if (pod := read_pod(raw)) is not None]
 
@@ -192,6 +192,6 @@ def test_random_pods_without_devices_do_not_change_the_units_of_other_jobs(
 
 
 @pytest.mark.parametrize("label", ["pod", "claim"])
-def test_no_job_label_gives_the_key_of_a_pod_or_claim_without_a_job(label: str) -> None:
+def test_a_forged_job_label_does_not_give_the_key_of_a_pod_or_claim_without_a_job(label: str) -> None:
     metadata = {"labels": {keys.JOB: label, "group": "b-0"}}
     assert not is_jobless(("team", job_id(metadata, "group")))

@@ -247,7 +247,7 @@ def test_a_job_that_restarts_keeps_at_most_the_default_time_limit_as_its_age() -
     assert placed_jobs(fleet.decide(SECOND)) == {"b": "us-01"}
 
 
-def test_nodes_that_become_ready_one_after_the_other_have_time_for_it() -> None:
+def test_nodes_have_time_to_become_ready_one_after_the_other() -> None:
     fleet = Fleet(servers(2), running("restart"))
     first_states = {f"n1_{number}": {"ready": False} for number in range(4)}
     all_states = {f"n{unit}_{number}": {"ready": False} for unit in (1, 2) for number in range(4)}

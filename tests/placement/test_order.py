@@ -100,7 +100,7 @@ def test_the_age_of_a_job_begins_when_all_its_workers_exist() -> None:
     assert placed_jobs(decision_about(evil_job, job("a", 16))) == {"a": "us-01 us-02 us-03 us-04"}
 
 
-def test_jobs_that_are_deleted_right_after_their_admission_reduce_the_age_of_their_namespace() -> None:
+def test_jobs_that_are_deleted_right_after_their_admission_reduce_the_ages_of_jobs_of_the_namespace() -> None:
     """Otherwise a user with many jobs could hold a unit for 29 seconds again and again."""
     memory, now = Memory(), NOW
     for count in (1, 2, 3):
@@ -130,7 +130,7 @@ def test_jobs_that_last_or_end_normally_cause_no_debt() -> None:
     )
     later_memory = decision_about(running_pods, memory=memory, now=NOW + 31 * SECOND).memory
     assert not decision_about(memory=later_memory, now=NOW + 32 * SECOND).memory.age_debts
-    # Without a decision in between, the job may have lasted.
+    # Without a decision in between, the job may have lasted for 30 seconds.
     assert not decision_about(memory=memory, now=NOW + 31 * SECOND).memory.age_debts
     decision = decide(
         Topology(FOUR_SERVERS.values()), [EndedWorker(("team", "team.a"), 0)], NOW + SECOND, memory=memory

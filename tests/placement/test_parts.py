@@ -11,7 +11,17 @@ from contract.keys import GATE, HOSTNAME, SERVER_4
 from contract.placement import Placement, Placer
 from placement.decide.plan import Decision, Tuning
 from placement.decide.topology import Topology
-from placement.observe.model import UNITS, Demand, Node, Pod, UnitKind, UnitSettings, units_of
+from placement.observe.model import (
+    UNITS,
+    Apart,
+    Demand,
+    Expression,
+    Node,
+    Pod,
+    UnitKind,
+    UnitSettings,
+    units_of,
+)
 from tests.placement.world import (
     HOUR,
     NOW,
@@ -218,6 +228,16 @@ def test_a_reservation_of_a_part_begins_when_enough_nodes_of_the_unit_are_free()
         ) == ({"a": "a"} if is_admitted else {})
 
 
+def test_anti_affinity_of_a_running_job_keeps_other_jobs_off_a_shared_unit() -> None:
+    """The scheduler would never bind the new job there, although the unit has enough free nodes."""
+    nodes = [*rack("a", 18), *rack("b", 18)]
+    term = Apart(LABEL, (Expression("app", "In", ("x",)),))
+    running_pods = bind_pods(job("runs", 2, apart=(term,)), nodes[:2], started=True)
+    new_pods = job("new", 2, labels={"app": "x"})
+    decision = decision_about(KINDS["18 with 16 usable"], nodes, running_pods, new_pods)
+    assert placed_jobs(decision) == {"new": "b"}
+
+
 def test_the_kind_of_a_unit_is_read_from_the_rows_of_the_table() -> None:
     settings = units_of([NVL72])
     assert settings.kinds[LABEL] == UnitKind(18, 16, shared=True, resource="nvidia.com/gpu")
@@ -231,7 +251,7 @@ def test_the_kind_of_a_unit_is_read_from_the_rows_of_the_table() -> None:
         units_of([{"name": "broken", "units": [{"label": LABEL}]}])
 
 
-def test_a_job_that_only_some_nodes_of_a_unit_suit_does_not_get_the_unit() -> None:
+def test_a_job_does_not_get_a_unit_of_which_another_job_gets_a_node_in_the_same_decision() -> None:
     """Protects a unit from two jobs in one decision if only some of its nodes are in a larger unit."""
     larger_unit_labels = {"a": {SERVER_4: "us-01"}, "b": {}}
     nodes = [

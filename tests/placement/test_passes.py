@@ -166,7 +166,7 @@ def test_the_units_of_all_blocks_are_stored_before_a_gate_is_removed(api: FakeAp
 
 
 def test_only_one_of_two_leaders_with_the_same_copies_admits_a_job(api: FakeApi) -> None:
-    """Two leaders may choose different units. The plan of one leader must not meet pins of the other."""
+    """Two leaders may choose different units. A job must not get pins of one and the plan of the other."""
     store_job(api, "a", 8)
     stale_program = Program(api)
     stale_program.pods.fall_behind()

@@ -370,7 +370,7 @@ def test_a_new_job_of_the_same_name_or_with_lower_priority_loses_the_victims_uni
     world = World(2, [*running_jobs({}, {}), *preemptor])
     world.carry_out(world.decide())
     victim_pods = [pod for pod in world.pods if pod.namespace == "team"]
-    change = {"created": world.now, **change}  # so the new job does not keep the place of the old one
+    change = {"created": world.now, **change}  # so the new job does not keep the position of the old job
     new_pods = [
         replace(pod, **change | ({"uid": f"{pod.uid}+"} if "uid" in change else {})) for pod in preemptor
     ]
@@ -497,7 +497,7 @@ def test_a_row_that_only_permits_preemption_does_not_replace_a_guarantee() -> No
     assert placed_jobs(decision) == {"prod/own": "us-02"}
 
 
-def test_answers_about_new_jobs_preempt_no_job() -> None:
+def test_answers_about_new_jobs_assume_no_preemption() -> None:
     scene = Scene(Topology(servers(2).values()), tuple(running_jobs({}, {})), NOW, tuning(), MEMORY)
     own_pods = job("own", 4, **PREEMPTOR)
     answer = answer_for(scene, own_pods)
@@ -597,8 +597,8 @@ def worlds(draw: st.DrawFn) -> tuple[list[Node], list[Pod], list[Pod], UnitSetti
             pods += running(f"r{number}-{start}", *names[start : start + size], **changes)
     preemptor = job("own", draw(st.sampled_from([1, 2, 4, 8, 12])), namespace="prod", priority=1, age=HOUR)
     other_job = job("more", draw(st.sampled_from([1, 4])), namespace="b", priority=draw(st.integers(0, 2)))
-    counts = draw(st.integers(0, 2))
-    rows = (PREEMPTING_ROW, *((Guarantee(("a",), SERVER_4, counts),) if counts else ()))
+    count = draw(st.integers(0, 2))
+    rows = (PREEMPTING_ROW, *((Guarantee(("a",), SERVER_4, count),) if count else ()))
     return [*servers(3).values()], [*pods, *other_job], preemptor, replace(UNITS, guarantees=rows)
 
 

@@ -204,7 +204,7 @@ def test_writes_of_an_old_leader_do_not_split_a_block(
         present_pod = pods_by_uid[pod.uid]
         if not removes_gate and present_pod.admitted_at:
             failed_admissions.add((turn, pod.key))
-        # Other refused writes do not end an admission, because several writes are in progress.
+        # Only a refused write of the plan ends an admission: the other writes of a leader run in parallel.
         if (
             (turn, pod.key) in failed_admissions
             or not present_pod.gated

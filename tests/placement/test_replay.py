@@ -116,7 +116,7 @@ def first_decision(snapshot: Snapshot) -> Decision:
 
 
 def demand_with(terms: bool, team: bool) -> Demand:  # noqa: FBT001 - drawn
-    """Returns the demand of a whole node, with node affinity, or with a node selector and a toleration."""
+    """Returns a whole node's demand: ``terms`` adds node affinity; ``team``, a selector and a toleration."""
     not_first_node = NodeTerm((Expression(HOSTNAME, "NotIn", ("n1-0", "gone")),), ())
     rank_term = NodeTerm((Expression("rank", "Gt", ("1",)),), (Expression("metadata.name", "In", ("n2-0",)),))
     return replace(

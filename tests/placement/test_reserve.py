@@ -75,7 +75,7 @@ def first_reservation(decision: Decision) -> str:
         ((HOUR, HOUR, HOUR), (3 * HOUR, 2 * HOUR, 4 * HOUR), "2 4"),
         # Jobs without a limit come after jobs with a limit.
         ((HOUR, HOUR, HOUR), (None, DAY, None), "2 4"),
-        # A job that may run for longer than another day comes last.
+        # A job that may run for more than a day from now comes last.
         ((HOUR, 0 * HOUR, HOUR), (None, 9 * DAY, None), "1 4"),
         ((0 * HOUR, HOUR, HOUR), (9 * DAY, 8 * DAY, 9 * DAY), "2 4"),
         ((3 * HOUR, 2 * HOUR, 4 * HOUR), (None, None, None), "2 4"),
@@ -220,7 +220,7 @@ def test_the_time_of_two_simultaneous_reservations_is_added_to_the_debt_once() -
         (HOUR, {"age_debts": {"team": (MINUTE, NOW + SECOND)}}, False),
     ],
 )
-def test_a_job_with_the_first_reservation_comes_before_namespaces_without_nodes_for_a_day(
+def test_for_a_day_a_job_with_the_first_reservation_comes_before_jobs_of_namespaces_without_nodes(
     elapsed: timedelta, changes: Any, *, is_kept: bool
 ) -> None:
     """Otherwise many small jobs could overtake a large job, and it would never start."""

@@ -67,9 +67,9 @@ def test_a_pod_whose_annotation_names_a_zone_does_not_hold_the_zone() -> None:
     )
     decision = decision_about([*FOUR_SERVERS.values(), PLAIN_NODE], [sleeping_pod], job("a", 16))
     assert placed_jobs(decision) == {"a": "us-01 us-02 us-03 us-04"}
-    [message] = decision.untrusted
-    assert ZONE in message.why
-    assert message.job.pods[0].pod.name == "sleep"
+    [untrusted_job] = decision.untrusted
+    assert ZONE in untrusted_job.why
+    assert untrusted_job.job.pods[0].pod.name == "sleep"
 
 
 def test_escape_sequences_in_a_users_annotation_are_escaped_in_messages() -> None:
@@ -329,9 +329,9 @@ def test_a_reservation_that_waits_for_jobs_of_its_namespace_excludes_only_that_n
     assert "reserved for evil/all" in waiting_reasons(other_decision)["a"]
 
 
-def test_a_pod_of_the_jobs_namespace_that_uses_its_port_makes_the_reservation_internal() -> None:
+def test_a_reservation_is_internal_if_a_pod_of_its_namespace_uses_the_host_port_of_the_job() -> None:
     port = {"host port 22/TCP": 1000}
-    for namespace, reserved in (("evil", "us-01 us-02 us-03"), ("team", "")):
+    for namespace, units in (("evil", "us-01 us-02 us-03"), ("team", "")):
         port_pod = replace(
             foreign_pod("port", "n1-0", neuron=False),
             namespace=namespace,
@@ -340,7 +340,7 @@ def test_a_pod_of_the_jobs_namespace_that_uses_its_port_makes_the_reservation_in
         )
         large_job = job("all", 16, age=HOUR, demand=Demand(requests=WHOLE_NODE | port), **EVIL)
         decision = decision_about(FOUR_SERVERS.values(), [port_pod], large_job, job("a", 12))
-        assert placed_jobs(decision).get("a", "") == reserved
+        assert placed_jobs(decision).get("a", "") == units
 
 
 def demand_with_comparisons(number: int, count: int) -> Demand:
