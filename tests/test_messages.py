@@ -21,7 +21,7 @@ CONSTANTS = {
     "NOT_EVALUATED": "the body could not be evaluated, see the log of ultraserver-webhook",
     "review_failed": "internal error, see the log of ultraserver-webhook for uid {}",
     "IS_TABLE": "a ConfigMap with the files of a rule table",
-    "OTHER_TERMS": "another job's terms are in it",
+    "OTHER_TERMS": "the object has another job's terms",
     "CERTIFICATE_ENDS": "the serving certificate is about to end",
     "unusable_files": "unusable {} files: {}",
     "not_checked": "{} cannot be checked: {}",

@@ -1,4 +1,4 @@
-"""The texts of the server's answers that are not evaluations, of reviews, and of the command line.
+"""The texts of error responses, of reviews, of the readiness, and of the command line.
 
 Each HTTP status has a code. docs/reference.md lists the codes.
 """
@@ -54,7 +54,7 @@ NOT_EVALUATED: Final = "the body could not be evaluated, see the log of ultraser
 
 review_failed: Final = f"{ERRORS[500][1]} for uid {{}}".format
 IS_TABLE: Final = "a ConfigMap with the files of a rule table"
-OTHER_TERMS: Final = "another job's terms are in it"
+OTHER_TERMS: Final = "the object has another job's terms"
 NOT_MUTATED: Final = {False: ("created", "delete it and apply it"), True: ("sent", "apply it")}
 """What happened to an object without the webhook's changes, and the remedy, by whether it is refused."""
 

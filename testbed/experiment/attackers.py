@@ -113,7 +113,7 @@ def attack(stage: Stage, names: list[str]) -> Iterator[list[int]]:
     """Creates the objects of these users, and changes their Pods fifty times a second until the end.
 
     Yields:
-        A list of two numbers, which increase during the attack: of refused writes, and of accepted writes.
+        A list with the number of refused writes and the number of accepted writes, which both increase.
     """
     admin = stage.plane.kubectl
     create_intruder(admin)

@@ -180,13 +180,13 @@ def jobs_without_end(tenant: Tenant) -> RunningAttack:
 
 def workers_with_different_annotations(tenant: Tenant) -> RunningAttack:
     """Changes the workers of a running job: their annotations name different units, or no unit."""
-    claims: list[dict[str, str | None]] = [
+    annotations: list[dict[str, str | None]] = [
         {**placement_annotations(99_999, 4)},
         {**placement_annotations(HALF, 2, nodes.SERVER_ID_2)},
         {**placement_annotations(HALF, 2, "topology.kubernetes.io/zone")},
         {PLACEMENT: None, JOB: tenant.running_job},
     ]
-    for pod, marks in zip(tenant.create_job("disagrees", HALF, HALF), claims, strict=True):
+    for pod, marks in zip(tenant.create_job("disagrees", HALF, HALF), annotations, strict=True):
         body = {"metadata": {"annotations": marks}}
         tenant.statuses.append(tenant.send("PATCH", f"/{pod['metadata']['name']}", body, MERGE))
     yield HALF

@@ -44,7 +44,7 @@ class JobPlacement:
 
     @property
     def straddles(self) -> bool:
-        """Whether every worker has a node, but the units are not whole. The init script ends such a job."""
+        """Whether every worker has a node, but they do not fill their units. The init script ends the job."""
         return self.placed and not self.whole
 
     @property

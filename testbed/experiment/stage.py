@@ -179,7 +179,7 @@ class Stage:
 
         Args:
             seconds: For how many seconds nothing must have changed.
-            limit: Seconds after which it returns in any case.
+            limit: Seconds after which it returns in any case; twice ``patience`` if that is more.
             patience: The minimum of ``seconds`` while a job holds a part of its nodes, or could start but
                 waits: on a busy machine, another program may be slow.
         """

@@ -36,7 +36,7 @@ STAGE = "build-controllers"
 CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 NEEDED = ("debootstrap", "buildah", "apt-get", "setpriv", "unshare")
 # debootstrap and buildah mount file systems in the folders that they build. With these options, no file
-# system stays mounted when they are killed: the next build could delete files of a mounted /proc.
+# system stays mounted when they are killed. Otherwise the next build could delete files of a mounted /proc.
 # Both programs also end with this process, because the next build deletes the folders that they write.
 ISOLATED = (
     *("setpriv", "--pdeathsig=KILL", "unshare", "--fork", "--kill-child"),

@@ -78,7 +78,7 @@ KUBELET = {
     "imageMinimumGCAge": "24h",
     "imageGCHighThresholdPercent": 100,
     "evictionHard": {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
-    # The kubelet renews its Lease every 2.5 s, not every 10 s. After 20 s without a renewal, it is not ready.
+    # The kubelet renews its Lease every 2.5 s, not 10 s. After 20 s without a renewal, the node is not ready.
     "nodeLeaseDurationSeconds": 10,
     # A changed Secret or ConfigMap reaches its volume after two seconds, not after a minute.
     "syncFrequency": "1s",

@@ -22,7 +22,7 @@ _FENCE = re.compile(r"^(`{3,})([^`\n]*)\n(.*?)^\1[ ]*$", re.MULTILINE | re.DOTAL
 
 @dataclass(frozen=True)
 class Step:
-    """A command of a document, with its output; None if the document shows no outputs."""
+    """A command of a document, with its output; ``output`` is None if its block shows no outputs."""
 
     where: str
     command: str

@@ -160,7 +160,7 @@ def _line_pattern(line: str) -> str:
 
 @dataclass
 class MakeOutput:
-    """The output of a make target that runs until Ctrl-C: until it is ready, and after Ctrl-C."""
+    """The output of a make target that runs until Ctrl-C: before the target is ready, and after Ctrl-C."""
 
     output: str = ""
     after_interrupt: str = ""
@@ -168,7 +168,7 @@ class MakeOutput:
 
 @contextlib.contextmanager
 def make(ready: str, *words: str) -> Iterator[MakeOutput]:
-    """Runs make until it prints ``ready``, and interrupts it at the end, as Ctrl-C in a terminal does."""
+    """Starts make, waits until make prints ``ready``, and interrupts make at the end, as Ctrl-C does."""
     command = ["make", "--no-print-directory", f"BIN={Path(sys.executable).parent}", *words]
     env = {key: value for key, value in os.environ.items() if not key.startswith("MAKE")}
     with subprocess.Popen(

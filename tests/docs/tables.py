@@ -171,7 +171,7 @@ def _rules(rules: Sequence[Rule]) -> str:
 
 
 def _off(rule: Rule) -> str:
-    """Returns that a rule is off and the chart's value that switches it on; an empty text if it is on."""
+    """Returns a text that a rule is off, with the chart's value that switches it on; empty if it is on."""
     if rule.mode is not Mode.OFF:
         return ""
     value = _switched_on().get(rule.name)
@@ -180,7 +180,7 @@ def _off(rule: Rule) -> str:
 
 @cache
 def _components() -> Mapping[str, Table]:
-    """Returns the packaged table as each value of the chart changes it, in the order of the files."""
+    """Returns, by the chart's value, the packaged table with the rows that the value adds, in file order."""
     paths = sorted((REPOSITORY / "manifests").rglob("[0-9]*-*.yaml"), key=lambda path: path.name)
     return {path.stem.partition("-")[2]: load_installed(path, placement=False) for path in paths}
 
@@ -264,20 +264,20 @@ def _keys() -> Iterator[str]:
         yield from _keys_of(name, row)
 
 
-def _referenced_rows(part: Any, rows: Mapping[str, Any], obj: dict[str, Any]) -> dict[str, Any]:
+def _referenced_rows(part: Any, rows: Mapping[str, Any], mentioned: dict[str, Any]) -> dict[str, Any]:
     """Returns the rows that a part of the schema mentions, in the order in which they are mentioned."""
     if isinstance(part, dict):
         name = str(part.get("$ref", "")).rpartition("/")[2]
-        if name in rows and name not in obj and _has_description(rows[name]):
-            obj[name] = rows[name]
-            _referenced_rows(rows[name], rows, obj)
+        if name in rows and name not in mentioned and _has_description(rows[name]):
+            mentioned[name] = rows[name]
+            _referenced_rows(rows[name], rows, mentioned)
         for key, value in part.items():
             if key not in {"$defs", "add"}:  # a pod template is Kubernetes' own
-                _referenced_rows(value, rows, obj)
+                _referenced_rows(value, rows, mentioned)
     elif isinstance(part, list):
         for value in part:
-            _referenced_rows(value, rows, obj)
-    return obj
+            _referenced_rows(value, rows, mentioned)
+    return mentioned
 
 
 def _has_description(row: Mapping[str, Any]) -> bool:

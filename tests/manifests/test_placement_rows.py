@@ -76,12 +76,12 @@ def pod_of(table: Table, job: Json, index: int) -> Pod:
 def test_the_program_reads_the_placement_annotations_of_the_rows(
     workers: int, size: int, unit: str, table: Table
 ) -> None:
-    job = pod_of(table, mpijob(workers), workers - 1)
-    assert (job.placement, job.number) == (
+    pod = pod_of(table, mpijob(workers), workers - 1)
+    assert (pod.placement, pod.number) == (
         Placement(Placer.WHOLE_JOB, workers, size, unit, INDEX),
         workers - 1,
     )
-    assert (job.job, job.gated, job.fault) == ("default.train", True, None)
+    assert (pod.job, pod.gated, pod.fault) == ("default.train", True, None)
 
 
 POD = {
@@ -136,7 +136,7 @@ KINDS: dict[str, tuple[str, dict[str, Json], str]] = {
 
 
 @pytest.mark.parametrize(("kind", "spec", "placer"), KINDS.values(), ids=KINDS.keys())
-def test_a_job_waits_whole_if_all_its_pods_are_created_at_once_and_have_indexes(
+def test_a_job_gets_the_gate_if_all_its_pods_are_created_at_once_and_have_indexes(
     kind: str, spec: dict[str, Json], placer: str, table: Table
 ) -> None:
     version, _, name = kind.rpartition("/")
@@ -227,13 +227,13 @@ def test_the_program_pins_the_blocks_that_the_rows_for_pods_keep_together(
     metadata = template["metadata"] | {"labels": labels}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
     changed_pod = evaluate(base_table, request_for(pod)).after
-    job = pod_of(table, mpijob(workers), index)
-    assert job.placement
-    assert changed_pod["metadata"]["labels"][keys.BLOCK] == str(job.block)
+    gated_pod = pod_of(table, mpijob(workers), index)
+    assert gated_pod.placement
+    assert changed_pod["metadata"]["labels"][keys.BLOCK] == str(gated_pod.block)
     terms = changed_pod["spec"]["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    assert [term["topologyKey"] for term in terms] == [job.placement.unit]
+    assert [term["topologyKey"] for term in terms] == [gated_pod.placement.unit]
     # A Pod with a placement annotation gets a pin, so it needs no affinity terms.
-    metadata = metadata | {"annotations": {keys.PLACEMENT: str(job.placement)}}
+    metadata = metadata | {"annotations": {keys.PLACEMENT: str(gated_pod.placement)}}
     assert not evaluate(table, request_for(pod | {"metadata": metadata})).operations
 
 
@@ -290,9 +290,7 @@ def forged_job(labels: dict[str, str] | None = None, **tree: Json) -> Json:
 
 
 @pytest.mark.parametrize("changes", [*JOBS_WITHOUT_GATE.values(), {}], ids=[*JOBS_WITHOUT_GATE, "placed"])
-def test_forged_placement_annotations_are_replaced_or_removed_with_a_warning(
-    changes: dict[str, Json], table: Table
-) -> None:
+def test_forged_marks_are_replaced_or_removed_with_a_warning(changes: dict[str, Json], table: Table) -> None:
     plain = mpijob(4, **{key: value for key, value in changes.items() if key != "labels"})
     plain["metadata"] |= {"labels": changes["labels"]} if "labels" in changes else {}
     honest, outcome = (evaluate(table, request_for(job)) for job in (plain, forged_job(**changes)))
@@ -301,14 +299,14 @@ def test_forged_placement_annotations_are_replaced_or_removed_with_a_warning(
         assert record.find_marks(template) == record.find_marks(get(honest.after, path))
         assert template["metadata"]["labels"]["mine"] == template["metadata"]["annotations"]["mine"] == "x"
         assert template["spec"]["schedulingGates"][0] == {"name": "example.com/mine"}
-        for placement in record.find_marks(FORGED):
+        for path_of_mark in record.find_marks(FORGED):
             messages = [
                 text
                 for text in outcome.warnings
-                if f" your value: {field_name((*path, *parse_pointer(placement)))} is " in text
+                if f" your value: {field_name((*path, *parse_pointer(path_of_mark)))} is " in text
             ]
-            same = record.find_marks(template).get(placement) == record.find_marks(FORGED)[placement]
-            assert len(messages) == (0 if same else 1), placement
+            same = record.find_marks(template).get(path_of_mark) == record.find_marks(FORGED)[path_of_mark]
+            assert len(messages) == (0 if same else 1), path_of_mark
     assert not evaluate(table, request_for(outcome.after)).operations
 
 
@@ -340,7 +338,7 @@ def test_forged_marks_do_not_change_the_result_and_a_second_call_changes_nothing
 
 @pytest.mark.parametrize("row", ["whole-job-workers", "job-label"])
 @pytest.mark.parametrize("mode", ["shadow", "off"])
-def test_a_launcher_does_not_wait_for_workers_without_the_gate(
+def test_a_launcher_gets_no_gate_if_its_workers_get_no_gate(
     row: str, mode: str, files: dict[str, str]
 ) -> None:
     own = yaml.safe_load(files["rules.yaml"]) | {"rules": [{"name": row, "mode": mode}]}

@@ -1,4 +1,4 @@
-"""Tests that previews agree with the default installation: its rule table, and the objects that it sends."""
+"""Tests that previews agree with the default installation: its table, and which objects the webhook gets."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_the_kinds_and_namespaces_of_notes_agree_with_the_registration() -> None
     assert all(POD_LABEL in labels.items() for labels in selectors)
 
 
-UNSENT: dict[str, tuple[Any, str]] = {
+NOTES: dict[str, tuple[Any, str]] = {
     "an MPIJob": (mpijob(), ""),
     "a system namespace": (mpijob(namespace="kube-system"), "objects of namespace kube-system"),
     "another kind": (
@@ -102,16 +102,16 @@ UNSENT: dict[str, tuple[Any, str]] = {
         "batch/v1/Job to the webhook: .* `kinds: [jobs.v1.batch]`",
     ),
     "a Pod": (POD, "v1/Pod to the webhook: .* `pods: true`"),
-    "a Pod of another kind": (_pod_with_labels({keys.JOB: "default.x"}), "`kinds` (of its job)"),
+    "a Pod of a job of another kind": (_pod_with_labels({keys.JOB: "default.x"}), "`kinds` (of its job)"),
     "a Pod of an MPIJob": (_pod_with_labels(dict([POD_LABEL])), ""),
     "a Pod without devices": ({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}}, ""),
 }
 
 
-@pytest.mark.parametrize("name", UNSENT)
-def test_a_preview_has_a_note_on_objects_that_the_default_installation_does_not_send(name: str) -> None:
+@pytest.mark.parametrize("name", NOTES)
+def test_a_preview_has_a_note_on_objects_that_the_api_server_does_not_send(name: str) -> None:
     """Protects users who would expect the placement of a job that the webhook never receives."""
-    obj, part = UNSENT[name]
+    obj, part = NOTES[name]
     notes = _notes(obj)
     assert len(notes) == bool(part)
     assert all(piece in notes[0] for piece in part.split(" .* ") if notes)

@@ -40,7 +40,7 @@ def passed_on() -> None:
 
 
 @pytest.fixture(scope="session")
-def control_plane_nodes(control_plane: ControlPlane) -> dict[str, dict[str, str]]:
+def labels_by_node(control_plane: ControlPlane) -> dict[str, dict[str, str]]:
     """The labels of every node, by the node's name."""
     items = control_plane.kubectl.get_json("nodes")["items"]
     return {node["metadata"]["name"]: node["metadata"]["labels"] for node in items}

@@ -1,4 +1,4 @@
-"""Short runs of the placement experiment, with few jobs, for the tests of a policy."""
+"""Short runs of the placement experiment, with few jobs, for each way to place jobs (``Stage.policy``)."""
 
 import random
 
@@ -13,7 +13,7 @@ modes = pytest.mark.parametrize("mode", [pytest.param("one", marks=pytest.mark.s
 
 
 def short_run(stage: Stage, mode: str, seed: int, patience: float = 0.0) -> tuple[Result, list[str]]:
-    """Runs the experiment with sick nodes, and with the placement program if the policy uses it.
+    """Runs the experiment with sick nodes, and with the placement program if ``stage.policy`` uses it.
 
     Args:
         stage: The cluster.

@@ -1,4 +1,4 @@
-"""Tests that the real API server answers like the fake, and refuses the fragments that the lint refuses."""
+"""Tests that the real API server answers like `FakeApi`, and refuses the fragments that the lint refuses."""
 
 import json
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ def server(
     control_plane: ControlPlane, powerless: KubernetesApi, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Server]:
     api = connect(control_plane.kubeconfig)
-    # The API server watches custom resources only since their definition was created.
+    # A custom resource has no versions from before its definition was created, so version 1 is too old.
     new_collection = f"/apis/kubeflow.org/v2beta1/namespaces/{NAMESPACE}/mpijobs"
     yield Server(
         api, NAMESPACE, powerless, lambda: monkeypatch.setattr("kube.rest.PAGE_SIZE", 2), new_collection

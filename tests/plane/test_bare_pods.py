@@ -1,6 +1,6 @@
 """Tests of the chart's values ``pods`` and ``neuronScheduler`` on a real API server.
 
-The API server sends this webhook the objects of namespaces that are opted out of the session's webhook.
+The webhook of these tests receives the objects of namespaces that are opted out of the session's webhook.
 """
 
 import shutil
@@ -139,7 +139,7 @@ def test_only_pods_that_request_devices_are_sent(namespace: Kubectl) -> None:
 
 @pytest.mark.usefixtures("my_scheduler")
 def test_my_scheduler_places_a_job_on_one_ultraserver(
-    namespace: Kubectl, control_plane_nodes: dict[str, dict[str, str]]
+    namespace: Kubectl, labels_by_node: dict[str, dict[str, str]]
 ) -> None:
     namespace.create(mpijob())
     selector = ("pods", "-l", "training.kubeflow.org/job-role=worker")
@@ -148,6 +148,5 @@ def test_my_scheduler_places_a_job_on_one_ultraserver(
     )["items"]
     assert {worker["spec"]["schedulerName"] for worker in bound_workers} == {"my-scheduler"}
     assert (
-        len({control_plane_nodes[worker["spec"]["nodeName"]][nodes.SERVER_ID_4] for worker in bound_workers})
-        == 1
+        len({labels_by_node[worker["spec"]["nodeName"]][nodes.SERVER_ID_4] for worker in bound_workers}) == 1
     )

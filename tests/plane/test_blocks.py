@@ -28,12 +28,12 @@ INDEX = "training.kubeflow.org/replica-index"
 def module_stage(
     control_plane: ControlPlane,
     registered_webhook: RunningWebhook,
-    control_plane_nodes: dict[str, dict[str, str]],
+    labels_by_node: dict[str, dict[str, str]],
 ) -> Iterator[Stage]:
     """The session's control plane, on which all UltraServers except six are cordoned."""
     assert registered_webhook.url
     kept = {node["metadata"]["name"] for node in nodes.ultraserver_nodes(ULTRASERVERS)}
-    fleet = {name: labels for name, labels in control_plane_nodes.items() if nodes.SERVER_ID_4 in labels}
+    fleet = {name: labels for name, labels in labels_by_node.items() if nodes.SERVER_ID_4 in labels}
     session_stage = Stage(control_plane, connect(control_plane.kubeconfig), {}, policy="webhook")
     for name in fleet.keys() - kept:
         session_stage.cordon(name)

@@ -37,7 +37,7 @@ def test_kubectl_still_reads_yaml_as_recorded(control_plane: ControlPlane, tmp_p
         (tmp_path / f"{number:03}.yaml").write_bytes(case["yaml"].encode())
         expected += case["documents"] if "documents" in case else [case["json"]]
     create = ("create", "--dry-run=client", "--validate=false", "-o", "json", "-f")
-    # A single kubectl reads all files without errors: a kubectl per case takes most of a minute.
+    # A single kubectl reads all files that have no error: a kubectl per case takes most of a minute.
     assert objects(control_plane.kubectl.run(*create, str(tmp_path)).stdout) == expected
     for case in [case for case in cases if "error" in case]:
         result = control_plane.kubectl.run(*create, "-", stdin=case["yaml"], check=False)

@@ -43,7 +43,7 @@ def values_in_selectors(job: Object) -> list[str]:
 
 
 def test_jobs_with_generated_names_have_different_job_labels_and_are_placed_whole(
-    namespace: Kubectl, control_plane_nodes: dict[str, dict[str, str]]
+    namespace: Kubectl, labels_by_node: dict[str, dict[str, str]]
 ) -> None:
     created = namespace.create(jobs.list_object(*[GENERATED] * 3))["items"]
     for job in created:
@@ -59,7 +59,7 @@ def test_jobs_with_generated_names_have_different_job_labels_and_are_placed_whol
         workers = [pod for pod in pods if pod["metadata"]["labels"][keys.JOB] == job_label(job)]
         assert len(workers) == 4
         (servers[job["metadata"]["name"]],) = {
-            control_plane_nodes[pod["spec"]["nodeName"]][nodes.SERVER_ID_4] for pod in workers
+            labels_by_node[pod["spec"]["nodeName"]][nodes.SERVER_ID_4] for pod in workers
         }
     assert len(set(servers.values())) == 3
 

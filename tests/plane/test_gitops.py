@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("registered_webhook")
 
 ARGO = "--field-manager=argocd-controller"
 SERVER_SIDE = ("--server-side", "--force-conflicts", ARGO)
-"""Flux applies with these options, too, and with its own field manager."""
+"""Flux applies with these options, too, but with its own field manager."""
 WAYS = {"Argo CD": (ARGO,), "Flux, or Argo CD with ServerSideApply": SERVER_SIDE}
 way = pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
 

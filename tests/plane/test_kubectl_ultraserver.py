@@ -15,9 +15,7 @@ pytestmark = pytest.mark.usefixtures("registered_webhook")
 Labels = dict[str, dict[str, str]]
 
 
-def test_a_job_is_verified_by_the_labels_of_its_nodes(
-    namespace: Kubectl, control_plane_nodes: Labels
-) -> None:
+def test_a_job_is_verified_by_the_labels_of_its_nodes(namespace: Kubectl, labels_by_node: Labels) -> None:
     namespace.create(mpijob(8))
     value = eventually(namespace, ["verify", "mpijob/train"], lambda obj: obj["whole"])
     assert value["text"] == "placed whole: 8 workers on 2 UltraServers, as node config 4 needs"
@@ -25,7 +23,7 @@ def test_a_job_is_verified_by_the_labels_of_its_nodes(
     assert [row["rank"] for row in rows] == list(range(8))
     for row in rows:
         assert len(row["labels"]) == 5
-        assert row["labels"].items() <= control_plane_nodes[row["node"]].items()
+        assert row["labels"].items() <= labels_by_node[row["node"]].items()
     positions = [(row["labels"][nodes.SERVER_ID_4], row["labels"][nodes.NODE_ID_4]) for row in rows]
     assert positions == sorted(positions)
     assert plugin(namespace, "verify", "train").returncode == 0

@@ -59,7 +59,7 @@ def test_a_job_does_not_share_an_ultraserver_with_a_job_of_the_same_name_in_anot
 
 
 def test_jobs_of_every_size_from_two_namespaces_at_once_are_all_placed_and_keep_apart(
-    namespace: Kubectl, second_namespace: Kubectl, control_plane_nodes: Labels
+    namespace: Kubectl, second_namespace: Kubectl, labels_by_node: Labels
 ) -> None:
     sizes = {"four": 4, "other-four": 4, "two": 2, "other-two": 2, "six": 6, "alone": 1}
     documents = jobs.list_object(*(mpijob(workers, name=name) for name, workers in sizes.items()))
@@ -73,12 +73,12 @@ def test_jobs_of_every_size_from_two_namespaces_at_once_are_all_placed_and_keep_
     assert all(len(pods) == size for size, pods in placed)
     all_pods = [pod for _, pods in placed for pod in pods]
     for size, key in ((4, nodes.SERVER_ID_4), (2, nodes.SERVER_ID_2)):
-        pods_in_unit = count_by_unit(all_pods, control_plane_nodes, key)
-        for pods in (pods for pods_of_job, pods in placed if pods_of_job == size):
-            (unit,) = count_by_unit(pods, control_plane_nodes, key)
+        pods_in_unit = count_by_unit(all_pods, labels_by_node, key)
+        for pods in (pods for workers, pods in placed if workers == size):
+            (unit,) = count_by_unit(pods, labels_by_node, key)
             assert pods_in_unit[unit] == size, f"another job shares the unit of a job of {size}"
     for (pod,) in (pods for size, pods in placed if size == 1):
-        assert control_plane_nodes[pod["spec"]["nodeName"]][nodes.INSTANCE_TYPE] == nodes.TRN2U
+        assert labels_by_node[pod["spec"]["nodeName"]][nodes.INSTANCE_TYPE] == nodes.TRN2U
     six = [pods for size, pods in placed if size == 6]
-    pairs = [count_by_unit(pods, control_plane_nodes, nodes.SERVER_ID_2).keys() for pods in six]
+    pairs = [count_by_unit(pods, labels_by_node, nodes.SERVER_ID_2).keys() for pods in six]
     assert not pairs[0] & pairs[1]

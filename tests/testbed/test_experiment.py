@@ -23,7 +23,7 @@ def pods(*node_names: str) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize(
-    ("workers", "node_names", "verdict"),
+    ("workers", "node_names", "expected"),
     [
         (4, NAMES[:4], "whole"),
         (4, NAMES[2:6], "straddles"),
@@ -36,10 +36,10 @@ def pods(*node_names: str) -> list[dict[str, object]]:
         (3, [NAMES[0], NAMES[5], NAMES[9]], "whole"),
     ],
 )
-def test_the_judge_finds_whether_a_job_is_whole(workers: int, node_names: list[str], verdict: str) -> None:
+def test_the_judge_finds_whether_a_job_is_whole(workers: int, node_names: list[str], expected: str) -> None:
     result = job_placements({("team", "a"): workers}, pods(*node_names), LABELS)["team", "a"]
-    message = "whole" if result.whole else "straddles" if result.straddles else f"holds {result.held}"
-    assert message == verdict or (verdict == "waits" and not result.nodes)
+    state = "whole" if result.whole else "straddles" if result.straddles else f"holds {result.held}"
+    assert state == expected or (expected == "waits" and not result.nodes)
     assert result.whole + result.straddles + (not result.placed) == 1
 
 

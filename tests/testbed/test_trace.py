@@ -64,7 +64,7 @@ def test_waits_and_utilisation_are_counted() -> None:
     """Protects the figures: from hour 1 to hour 12, jobs wait, so these hours are measured."""
     run = run_easy(EXAMPLE)
     result = report.figures(EXAMPLE, run)
-    # Only jobs that arrive after the first tenth of the time, at 0.3, count: they wait 9, 0, 2 and 9 hours.
+    # Only jobs that arrive after the first tenth, hour 0.3, are measured: they wait 9, 0, 2 and 9 hours.
     assert result.waits == {1: 9.0, 2: 0.0, 4: 2.0, 8: 9.0}
     assert result.by_nodes == pytest.approx((9 * 8 + 0 * 2 + 2 * 4 + 9 * 1) / 15)
     # Busy nodes from hour 1: 6, from 2: 8, from 4: 6, from 5: 8, from 9: 4, from 10 to 12: 8.

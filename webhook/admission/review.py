@@ -22,7 +22,7 @@ ONE_WARNING_LIMIT: Final = 256
 """Maximum number of characters of one warning; the API server truncates longer warnings."""
 
 ALL_WARNINGS_LIMIT: Final = 4096
-"""Maximum number of bytes of all warnings together. The API server drops warnings after 4096 characters."""
+"""Maximum number of bytes of all warnings together. The maximum of the API server is 4096 characters."""
 
 
 class BadReviewError(ValueError):

@@ -30,7 +30,7 @@ def read_word(word: str) -> Scalar:
     """Returns the value of an unquoted word.
 
     Raises:
-        ValueError: kubectl may read the word as a number, but its form is ambiguous, or kubectl rounds it.
+        ValueError: The word is a number that kubectl refuses or rounds, or may be a number (ambiguous form).
     """
     if word in _WORDS:
         return _WORDS[word]

@@ -194,8 +194,8 @@ ask_each() {
   done
 }
 # ask_all INDEX...: asks these workers, and stores each answer in answer[INDEX]. If there are many workers, they are
-# asked in groups, and the first worker of a group asks the others. After that, each worker whose answer is missing is
-# asked directly, because the first worker of its group may be dead, or may lack ssh or the key.
+# asked in batches, and the first worker of a batch asks the others. After that, each worker whose answer is missing is
+# asked directly, because the first worker of its batch may be dead, or may lack ssh or the key.
 ask_all() {
   local todo=("$@") size=2 k i
   if (($# > direct)) && [[ ${ssh[*]} != *\'* ]]; then

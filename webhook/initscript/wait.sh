@@ -21,7 +21,7 @@ while :; do
         continue
       fi
       missing+=("$i")
-      # If the last session had a shorter timeout, the reason of an earlier session has more details.
+      # Shortly before $limit, the timeout is shorter than $patience. The reason of an earlier session then has more details.
       now=$(why "$i")
       [[ ${reasons[$host]-} && $now == "no answer within "* && $now != *" $patience s" ]] ||
         # After a failed login, sshd 9.8 and later rejects the client for some time, which would hide the reason.

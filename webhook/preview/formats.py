@@ -70,14 +70,14 @@ def case_of(preview: Preview, *, must_place: bool) -> Case:
     """
     report, (file, line) = preview.report, preview.report["source"].values()
     is_job_not_placed = report["job"] and report["verdict"] == "not placed" and not report["shadow"]
-    is_accepted = report["denials"] or (report["job"] and not is_job_not_placed)
+    is_refused_or_placed = report["denials"] or (report["job"] and not is_job_not_placed)
     reason = report["sentence"] if is_job_not_placed else messages.not_a_candidate(report["reason"])
-    findings = [Finding("not placed", line, reason)] if must_place and not is_accepted else []
+    findings = [Finding("not placed", line, reason)] if must_place and not is_refused_or_placed else []
     for part in preview.parts:
         prefix = f"Pod {part.run.share}: " if part.run.share else ""
         findings += [Finding(kind, part.line_of(text), f"{prefix}{text}") for kind, text in part.texts]
     findings += [Finding("change", line, report["sentence"])] if report["patch"] else []
-    skip_reason = "" if is_accepted or report["patch"] else report["reason"]
+    skip_reason = "" if is_refused_or_placed or report["patch"] else report["reason"]
     return Case(file, line, preview.run.title, findings, skip_reason)
 
 

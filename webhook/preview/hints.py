@@ -61,7 +61,7 @@ def find_hints(table: Table, obj: Json) -> Iterator[tuple[Path, str]]:
         version, _, name = kind.rpartition("/")
         kinds = sorted({known for row in table.workloads for known in row.kinds})
         similar_kinds = tuple(known for known in kinds if nearest(name, (known.rpartition("/")[2],)))
-        # A group without a dot, such as batch, is Kubernetes' own. An operator's kind in it is a mistake.
+        # An API group without a dot, like batch, is Kubernetes' own. An operator's kind in it is a mistake.
         same_kinds = (known for known in similar_kinds if "." not in version and known.endswith(f"/{name}"))
         if similar := nearest(kind, similar_kinds) or max(same_kinds, default=None):
             yield ("kind",), messages.unknown_kind(kind, similar)
@@ -74,7 +74,7 @@ def find_refusals(table: Table, obj: Json, denials: Sequence[str] = ()) -> Itera
     """Yields messages about values that the API server will refuse, or that are unrendered templates.
 
     A refused value has no message if a denial names its field. Each schema causes at most
-    `MOST_MESSAGES` messages for a template.
+    `MOST_MESSAGES` messages for a pod template.
     """
     kind = kind_of(obj)
     rows = table.workloads_of(kind)

@@ -62,7 +62,7 @@ def abridged(value: Json) -> Json:
 
 
 def _rule_of_line(item: Preview, text: str) -> Callable[[int], str]:
-    """Returns a function from a line number to the rule of the first change that ends on or after it."""
+    """Returns a function from a line number to the rule of the first change that ends there or later."""
     (document,) = read_documents(text, "after")
     ends_with_rules: list[tuple[int, str]] = []
     for change in (change for change in item.report["changes"] if change["after"] is not None):

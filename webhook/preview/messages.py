@@ -13,7 +13,7 @@ from webhook.rows.families import Unit
 ENDED: Final = "the job has ended"
 NAMES_NODE: Final = "its workers name their node themselves, so no scheduler places them"
 NO_DEVICES: Final = {"none": "{}", "some": "some of {}", "unknown": "{} of their own"}
-"""Why a job is not placed, by how its workers get devices. ``{}`` stands for `explain_no_device`."""
+"""Why a job is not placed, by how its workers get devices. ``{}`` is the text of `explain_no_device`."""
 if_shadow_ended: Final = "{}. If shadow mode ended: {}".format
 refused_if_shadow_ended: Final = "{}. If shadow mode ended, refused: {}".format
 no_node: Final = "no node can take its workers: {}".format

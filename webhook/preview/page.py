@@ -63,7 +63,7 @@ def read_form() -> dict[str, Any]:
 
 
 def as_items(previews: Iterable[Preview], first: int) -> str:
-    """Returns the template's data as JSON. From ``first`` on, `MAX_WITH_CHANGES` previews have changes."""
+    """Returns the template's data as JSON, with changes of `MAX_WITH_CHANGES` previews from ``first`` on."""
     items, keys = list(previews), ("verdict", "sentence", "warnings", "hints", "notes")
     views = [{"title": printable(item.run.title)} | {key: item.report[key] for key in keys} for item in items]
     for item, view in list(zip(items, views, strict=True))[first : first + MAX_WITH_CHANGES]:

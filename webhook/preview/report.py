@@ -35,7 +35,7 @@ class Preview:
     Attributes:
         report: The report, which is an item of ``openapi.yaml``.
         run: The object and its outcome.
-        place: The placement annotation; None if the object is not placed.
+        placement: The placement annotation; None if the object is not placed.
         hint_lines: The line of each hint, by the text of the hint.
         pods: The previews of the object's Pods.
         all_rules: Whether the user wants to see rules that did not fire.
@@ -64,7 +64,7 @@ class Preview:
         return ((name, text) for key, name in MESSAGES.items() for text in self.report[key])
 
     def line_of(self, text: str) -> int:
-        """Returns the line of a hint; for other texts, of the last field in the text, or of the document."""
+        """Returns the line of a hint; for other texts, the last line of their fields, or of the document."""
         document = self.run.document
         if self.run.share or text in self.hint_lines:
             return self.hint_lines.get(text, document.line)

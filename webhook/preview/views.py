@@ -30,7 +30,7 @@ TYPES: Final = {
 CURL_TYPE: Final = "application/x-www-form-urlencoded"
 """The media type that curl sends by default."""
 ONE_LINE: Final = re.compile(rb"\s*(#|---|[^\n\0{\[]*: [^\n\0{\[]*: )[^\n]*\Z")
-"""Matches YAML without line ends: a comment, or several keys of a map in one line."""
+"""Matches YAML without line ends: a comment, ``---``, or several keys of a map in one line."""
 MEDIA_TYPES: Final = {name: media_type for media_type, name in TYPES.items()}
 
 

@@ -133,7 +133,7 @@ metadata: {{ include "namespaced-metadata" (rest .) }}
 spec:
   revisionHistoryLimit: 3
   {{- if $serving }}
-  # The manifest has no `replicas`: the autoscaler sets the number (at least 2), and applying the manifest again does not reset it.
+  # The manifest has no `replicas`: the autoscaler sets the number, and applying the manifest again does not reset it.
   minReadySeconds: 3
   strategy:
     rollingUpdate: {maxUnavailable: 0, maxSurge: 1}

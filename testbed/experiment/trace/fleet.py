@@ -108,7 +108,7 @@ class Fleet:
         return nodes
 
     def _split_cost(self, unit: Unit, chosen: Collection[int] = ()) -> tuple[bool, bool, int]:
-        """Returns the sort key of a unit: whether a free UltraServer or pair is split, and the free nodes."""
+        """Returns a sort key: whether a free UltraServer or pair is split, and the number of free nodes."""
         if len(unit) == NODES:
             return False, False, 0
         free = self.free[unit[0] // NODES].difference(chosen)

@@ -79,16 +79,16 @@ class Product:
         self.reserved = [self._numbers[name] for name in reserved if not cluster.holders.get(name)]
         return [self._admit(admission, now) for admission in decision.admissions]
 
-    def _candidates(self, shape: tuple[str, int]) -> Iterable[list[Pod]]:
+    def _candidates(self, tenant_and_nodes: tuple[str, int]) -> Iterable[list[Pod]]:
         """Yields the Pods of the jobs of a tenant and size that may be admitted now. This saves time.
 
-        The decision considers jobs of a namespace and size by age, and a job with a shorter limit never waits
-        longer. So a job is omitted if the older jobs with the same or a shorter limit need all free nodes.
+        The decision considers jobs of a namespace and size by age, and a shorter limit never delays a job.
+        So a job is omitted if the older jobs with the same or a shorter limit need more nodes than are free.
         """
         limits: list[timedelta] = []
-        for pods in self._waiting[shape].values():
+        for pods in self._waiting[tenant_and_nodes].values():
             limit = pods[0].limit or timedelta.max
-            if bisect_right(limits, limit) <= self._free // shape[1]:
+            if bisect_right(limits, limit) <= self._free // tenant_and_nodes[1]:
                 insort(limits, limit)
                 yield pods
 

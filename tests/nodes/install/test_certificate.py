@@ -55,7 +55,7 @@ def wait_for_new_bundle(installed: Installation, before: set[str]) -> set[str]:
 
 
 @pytest.mark.soak
-def test_ten_rotations_and_an_eviction_of_the_certificate_program_lose_no_admission(
+def test_ten_rotations_and_an_eviction_of_the_certificate_program_lose_no_create(
     installed: Installation,
 ) -> None:
     bundles = [installed.ca_bundles()]
@@ -70,7 +70,7 @@ def test_ten_rotations_and_an_eviction_of_the_certificate_program_lose_no_admiss
             if number == 5:
                 path = f"/api/v1/namespaces/{NAMESPACE}/pods/{name}/eviction"
                 installed.own.run("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction))
-            # The program in the Pod does the same at the same time. Two programs must do no harm.
+            # The certificate program in the Pod runs at the same time. Two programs must do no harm.
             subprocess.run(rotate, cwd=REPOSITORY, check=True, capture_output=True)
             bundles.append(wait_for_new_bundle(installed, bundles[-1]))
         story.wait_for_rollout(installed.own, "ultraserver-webhook-certs")
@@ -79,7 +79,7 @@ def test_ten_rotations_and_an_eviction_of_the_certificate_program_lose_no_admiss
 
 
 @pytest.mark.soak
-def test_changes_between_a_provided_and_an_own_certificate_lose_no_admission(installed: Installation) -> None:
+def test_changes_between_a_provided_and_an_own_certificate_lose_no_create(installed: Installation) -> None:
     with two_busy_loops(), steady_load(installed.control_plane.kubeconfig, TEAM) as load:
         for _ in range(3):
             provided = new_certificate(installed)

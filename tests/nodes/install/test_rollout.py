@@ -28,7 +28,7 @@ def next_version(installed: Installation) -> Iterator[Installation]:
     installed.reset()
 
 
-def test_an_upgrade_and_a_rollback_lose_no_admission(next_version: Installation) -> None:
+def test_an_upgrade_and_a_rollback_lose_no_create(next_version: Installation) -> None:
     installed = next_version
     with steady_load(installed.control_plane.kubeconfig, TEAM) as load:
         load.wait_for_creates(1)

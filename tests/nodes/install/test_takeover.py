@@ -15,7 +15,7 @@ PROGRAMS = ("ultraserver-webhook-certs", "ultraserver-webhook", "ultraserver-pla
 @pytest.mark.limit(
     150, "a new installation, and three rollouts of Pods that wait ten seconds before they end"
 )
-def test_helm_takes_over_upgrades_and_rolls_back_without_a_lost_admission(installed: Installation) -> None:
+def test_helm_takes_over_upgrades_and_rolls_back_without_a_lost_create(installed: Installation) -> None:
     def is_gone(obj: Object) -> bool:
         return NAMESPACE not in [item["metadata"]["name"] for item in obj["items"]]
 

@@ -80,7 +80,7 @@ def faulty_plugins(plugins: dict[str, NeuronPlugin]) -> Iterator[dict[str, Neuro
 def job(
     real_plane: RealPlane, installed: Kubectl, faulty_plugins: dict[str, NeuronPlugin], kubectl: Kubectl
 ) -> Job:
-    """A job in a new namespace, which is not yet created. All nodes have all their devices."""
+    """A job that is not created yet, for a new namespace. All nodes have all their devices."""
     story.wait_for_all_devices(installed, faulty_plugins)
     return Job(kubectl, real_plane)
 

@@ -135,8 +135,8 @@ class Job:
         Args:
             container: The name of the container.
             pattern: The regular expression.
-            starts: The starts of the container whose output is searched. After a failure, the container may
-                start before the test has changed something, and once more afterwards.
+            starts: The numbers of the starts whose output is searched, from 1. After a failure, the container
+                may start before the test has changed something, and once more afterwards.
 
         Raises:
             NotYetError: The container does not run in time.

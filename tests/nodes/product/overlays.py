@@ -129,4 +129,4 @@ CHECKS: dict[str, Callable[[Cluster], bool]] = {
     "without-placement": without_placement,
 }
 """The check of each set of values. With the default values, only the checks of the default and of
-``failclosed`` succeed: tests/nodes/install shows that ``failclosed`` refuses jobs while no replica serves."""
+``failclosed`` succeed. tests/nodes/install tests that ``failclosed`` refuses jobs while no replica serves."""

@@ -48,7 +48,7 @@ def people(bare: RealPlane, release_before: Path, release_folder: Path) -> tuple
 
 
 @pytest.mark.limit(200, "four rollouts, in each of which two Pods wait ten seconds before they end")
-def test_an_upgrade_from_the_previous_release_and_back_loses_no_admission(
+def test_an_upgrade_from_the_previous_release_and_back_loses_no_create(
     bare: RealPlane, people: tuple[Person, Person]
 ) -> None:
     """Protects the jobs of the previous release, too: a running, a waiting and a suspended job."""

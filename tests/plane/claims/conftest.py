@@ -21,7 +21,7 @@ from testbed.plane.process import Program
 ULTRASERVERS = 24
 SHARED_BEGIN, DEVICES_BEGIN, DRIVER_BEGIN = 40, 44, 48
 """Numbers of nodes: the first node with plugin and driver, the first node whose driver publishes single
-devices, and the first node whose driver publishes the whole node. Nodes before them have only the plugin."""
+devices, and the first node whose driver publishes the whole node. Nodes below 40 have only the plugin."""
 
 AWS_TEMPLATE = "efa-neurons-4-devices"
 """The name of a claim template that AWS's document uses but does not define. Here, it claims a whole node."""

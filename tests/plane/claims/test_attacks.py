@@ -26,7 +26,7 @@ PODS, CLAIMS = ("/api/v1", "pods"), (f"/apis/{nodes.DRA}", "resourceclaims")
 
 
 class Tenant(NamedTuple):
-    """The attacker, who has the role ``edit`` in a namespace, and the only healthy UltraServers.
+    """The attacker, who has the role ``edit`` in a namespace, and the nodes of the only healthy UltraServers.
 
     Attributes:
         kubectl: Kubectl with the attacker's rights.

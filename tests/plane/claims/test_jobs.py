@@ -21,7 +21,7 @@ from tests.plane.claims.conftest import AWS_TEMPLATE, Fleet
 from tests.plane.claims.pods import GROUP_INDEX, claim_fields, pod_with_claim, units, vllm_set
 from tests.plane.kinds.jobs import jobset
 
-SICK = 0.25
+SICK = 0.25  # the share of the UltraServers in which a node is cordoned
 JOB_NAME = "batch.kubernetes.io/job-name"
 
 

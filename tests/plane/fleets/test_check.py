@@ -49,7 +49,7 @@ class Installed:
     pod: str
 
     def patch(self, path: str, change: Mapping[str, Any]) -> None:
-        """Changes an object. Repeats this until the API server no longer calls a webhook that was removed."""
+        """Changes an object. Repeats the request while the API server still calls a removed webhook."""
 
         def is_changed() -> bool:
             return self.inside.api.send("PATCH", path, change, MERGE)[0] == HTTPStatus.OK
@@ -124,11 +124,11 @@ def installed(plane: ControlPlane, jobs_namespace: Kubectl, passed_on: None) -> 
             "data": {"ca.crt": bundle},
         }
     )
-    pods = home.wait_for(lambda serving: len(serving["items"]) == 5, "pods")["items"]
+    pods = home.wait_for(lambda obj: len(obj["items"]) == 5, "pods")["items"]
     (pod,) = [value["metadata"]["name"] for value in pods if "serving" in str(value["metadata"]["labels"])]
     installation = Installed(plane, jobs_namespace, running, tls, pod)
-    for serving in pods:
-        mark_running(home, serving["metadata"]["name"])
+    for created in pods:
+        mark_running(home, created["metadata"]["name"])
     program = placement.start(plane, "leader")
     webhook.wait_until_called(jobs_namespace, {f"mpijobs.{NAME}.io"}, webhook.PROBE)
     yield installation

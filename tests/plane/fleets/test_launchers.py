@@ -1,4 +1,4 @@
-"""Tests that launcher Pods always have the init script: without an answer of the webhook, none is created."""
+"""Tests that launcher Pods have the init script: without an answer of the webhook, no launcher is created."""
 
 import base64
 from collections.abc import Callable

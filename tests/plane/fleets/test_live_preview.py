@@ -71,7 +71,7 @@ def registered(plane: ControlPlane, running: RunningWebhook) -> Iterator[None]:
     hooks["condition"]["failurePolicy"] = hooks["away"]["failurePolicy"] = "Ignore"
     hooks["away"]["clientConfig"]["url"] = hooks["closed"]["clientConfig"]["url"] = UNREACHABLE
     # The API server calls this webhook after our webhook, and then calls our webhook again. Our webhook then
-    # finds a field that it set before with another value.
+    # finds that a field, which it has set in the first call, has another value.
     other = own | {"metadata": {"name": "zz"}, "webhooks": [hooks.pop("other")]}
     own["webhooks"] = list(hooks.values())
     folder = plane.folder / "webhook"
@@ -190,7 +190,7 @@ def test_a_difference_between_server_and_table_is_explained(case: str, live: Liv
 
 
 @pytest.mark.parametrize("rows", ["rules: [{name: apart-across-namespaces, mode: off}]", "mode: off"])
-def test_a_table_that_differs_from_the_serving_one_is_reported(rows: str, live: Live) -> None:
+def test_a_table_that_differs_from_the_table_of_the_webhook_is_reported(rows: str, live: Live) -> None:
     live.write_table(f"{TABLE_HEAD}{rows}\n")
     code, (server,), table = previewed_answers(live.namespace(), mpijob(4))
     (result,) = server["findings"]

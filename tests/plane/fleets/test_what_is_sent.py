@@ -34,7 +34,7 @@ def replicated(name: str, pod: Object, **more: Any) -> Object:
     }
 
 
-def a_day() -> Object:
+def everyday_objects() -> Object:
     """Returns objects that create Pods without devices, Pods with devices, and Pods of jobs."""
     cron = {
         "schedule": "0 0 1 1 *",
@@ -66,7 +66,7 @@ PODS = {
 }
 """The number of Pods of each object. A job also has a launcher, and a DaemonSet has a Pod on each node."""
 
-BASE = {
+DEFAULT_CALLS = {
     "mpijobs": 2,
     "verify": 2,
     "launchers": 2,
@@ -85,7 +85,7 @@ def pod_conflicts(kubectl: Kubectl) -> float:
 @pytest.mark.parametrize(
     ("values", "more"), [({}, {}), ({"pods": True}, {"bare-pods": 4})], ids=["default", "pods"]
 )
-def test_what_is_sent_is_what_may_be_changed(
+def test_only_objects_that_the_webhook_may_change_are_sent(
     plane: ControlPlane,
     running: RunningWebhook,
     namespace: Callable[..., Kubectl],
@@ -96,7 +96,7 @@ def test_what_is_sent_is_what_may_be_changed(
     with installed(plane, running, values) as hooks:
         before = {name: webhook.call_count(plane.kubectl, name) for name in hooks}
         conflicts_before = pod_conflicts(plane.kubectl)
-        people.create(a_day())
+        people.create(everyday_objects())
         people.run("create", "job", "nightly", "--from=cronjob/nightly")
         system = plane.kubectl.in_namespace("kube-system")
         system.create(named("v1/Pod", "addon", spec(1), namespace="kube-system"))
@@ -109,6 +109,6 @@ def test_what_is_sent_is_what_may_be_changed(
     count = {name.partition(".")[0]: after[name] - before[name] for name in hooks}
     # While the cache of mpi-operator does not have a new worker, the operator creates this worker again. The
     # API server calls the webhook before it denies such a create because the Pod exists.
-    assert BASE["pods"] <= count["pods"] <= BASE["pods"] + conflicts
-    count["pods"] = BASE["pods"]
-    assert {name: number for name, number in count.items() if number} == BASE | more
+    assert DEFAULT_CALLS["pods"] <= count["pods"] <= DEFAULT_CALLS["pods"] + conflicts
+    count["pods"] = DEFAULT_CALLS["pods"]
+    assert {name: number for name, number in count.items() if number} == DEFAULT_CALLS | more

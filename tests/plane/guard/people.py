@@ -212,7 +212,7 @@ def labelled_job(label: str, **metadata: object) -> Object:
 
 
 def assert_marks_refused(inside: Kubectl, documents: list[Object]) -> str:
-    """Asserts that the guard refuses all these objects because of placement marks; returns the messages."""
+    """Asserts that the guard refuses all these objects because of forged marks; returns the messages."""
     refused = send(inside, list_object(*documents), "create", "--dry-run=server")
     assert_refused(refused, "sets how the pods are placed", "Remove it from the file.")
     assert refused.stderr.count("ValidatingAdmissionPolicy") == len(documents), refused.stderr

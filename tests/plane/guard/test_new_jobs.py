@@ -1,4 +1,4 @@
-"""Tests of the guard on new jobs: templates may only have marks that the webhook computes."""
+"""Tests of the guard on new jobs: templates may only have the marks (``record.MARKS``) of the webhook."""
 
 import json
 
@@ -19,7 +19,7 @@ from webhook.engine.identity import job_id
     ["train", "a-name-that-is-so-long-that-the-label-has-no-room-for-it-and-is-hashed", None],
     ids=["named", "long", "generated"],
 )
-def test_labels_that_the_webhook_computes_are_admitted(name: str | None, ada: Kubectl) -> None:
+def test_labels_that_the_webhook_computes_are_accepted(name: str | None, ada: Kubectl) -> None:
     metadata = {"name": name} if name else {"name": None, "generateName": "train-"}
     stored = ada.create(people.unschedulable_job(**metadata))
     assert template(stored, "Worker")["metadata"]["labels"][keys.JOB].startswith(str(ada.namespace)[:20])

@@ -91,7 +91,7 @@ ALL_NAMESPACES, NAMESPACE_NAME = {"namespaceSelector": {}}, "kubernetes.io/metad
 HOSTNAME, DEVICE = "kubernetes.io/hostname", {"requests": {NEURON: "1"}, "limits": {NEURON: "1"}}
 
 
-PLACE_OF_TWO = f"placer=gate workers=2 size=2 unit={SERVER_2} index=labels/{INDEX}"
+PLACEMENT_OF_TWO = f"placer=gate workers=2 size=2 unit={SERVER_2} index=labels/{INDEX}"
 NOT_OWN_JOB = {"key": keys.JOB, "operator": "NotIn", "values": ["team-b.victim"]}
 OLD_LABELS = (
     "mpi-job-role",
@@ -101,7 +101,7 @@ OLD_LABELS = (
     "job-role",
     "pytorch-replica-type",
 )
-"""Labels of workers that have no domain: from older versions of mpi-operator, and from other operators."""
+"""Labels without a domain on workers: of older versions of mpi-operator, and of other operators."""
 CLAIMS = {"resourceClaims": [{"name": "all", "resourceClaimTemplateName": "us-4-node-config"}]}
 CHIPS, OTHER_DEVICES = (
     {part: {name: "8"} for part in ("requests", "limits")} for name in ("example.com/chip", "example.com/x")
@@ -458,7 +458,7 @@ def test_a_user_cannot_remove_the_gate_but_whole_job_admission_can(ada: Kubectl)
     """Without the gate, a Pod would get a node before the workers of waiting jobs."""
     gates = {"schedulingGates": [{"name": GATE}, {"name": "example.com/mine"}]}
     assert_done(
-        send(ada.acting_as(people.OPERATOR), pod(annotations={keys.PLACEMENT: PLACE_OF_TWO}, **gates))
+        send(ada.acting_as(people.OPERATOR), pod(annotations={keys.PLACEMENT: PLACEMENT_OF_TWO}, **gates))
     )
     remove_other, remove_gate = (
         [{"op": "remove", "path": f"/spec/schedulingGates/{index}"}] for index in (1, 0)

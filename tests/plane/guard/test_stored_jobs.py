@@ -54,7 +54,7 @@ FORGERIES = {
     ),
     "an empty record": ([{"op": "replace", "path": RECORD, "value": "{}"}], WORKER_RECORD_FIELD),
     "no record": (metadata_patch("Worker", {"annotations": {keys.ADDED: None}}), WORKER_RECORD_FIELD),
-    "a place": (
+    "a placement annotation": (
         metadata_patch(
             "Worker", {"annotations": {PLACEMENT: f"placer=gate workers=4 size=4 unit={SERVER_4}"}}
         ),
@@ -161,7 +161,7 @@ def test_a_suspended_job_is_placed_again_if_its_launcher_becomes_a_worker(ada: K
 @pytest.mark.limit(
     30, "mpi-operator creates, deletes and creates again the pods of a job, with a pause each time"
 )
-def test_everyday_changes_of_jobs_are_admitted(ada: Kubectl) -> None:
+def test_everyday_changes_of_jobs_are_accepted(ada: Kubectl) -> None:
     ada.apply(people.unschedulable_job())
     has_workers = lambda number: lambda obj: len(jobs.workers_of(obj["items"])) == number  # noqa: E731 - short
     ada.wait_for(has_workers(4), "pods")

@@ -122,15 +122,15 @@ def test_the_placement_of_a_suspended_job_changes_only_with_the_number_of_worker
     job["spec"]["runPolicy"] = {"suspend": True}
     assert send(ada, job).returncode == 0
 
-    def place_patch(workers: str) -> Object:
+    def placement_patch(workers: str) -> Object:
         placement = PLACED["place"].replace("workers=4", f"workers={workers}")
         return metadata_patch("Worker", {"annotations": {PLACEMENT: placement}})
 
-    assert_refused(send_patch(ada, "mpijob/train", place_patch("8")), text, "would change")
-    assert_refused(send_patch(ada, "mpijob/train", with_workers(place_patch("96"), 8)), text)
-    assert send_patch(ada, "mpijob/train", with_workers(place_patch("8"), 8)).returncode == 0
+    assert_refused(send_patch(ada, "mpijob/train", placement_patch("8")), text, "would change")
+    assert_refused(send_patch(ada, "mpijob/train", with_workers(placement_patch("96"), 8)), text)
+    assert send_patch(ada, "mpijob/train", with_workers(placement_patch("8"), 8)).returncode == 0
     assert_done(ada.run("annotate", "mpijob", "train", f"{keys.INJECT}=false"))
-    assert_refused(send_patch(ada, "mpijob/train", with_workers(place_patch("4"), 4)), text)
+    assert_refused(send_patch(ada, "mpijob/train", with_workers(placement_patch("4"), 4)), text)
     # Without the gate, the workers would get nodes before waiting jobs, and keep other jobs off by the label.
     ungated = with_workers(metadata_patch("Worker", {}), 4)
     ungated["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"] = {"schedulingGates": None}

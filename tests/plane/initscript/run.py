@@ -86,7 +86,7 @@ def mpirun(fleet: Fleet, env: dict[str, str] | None = None, *arguments: str) -> 
 
 
 def hydra(fleet: Fleet, ranks: int, hostfile: str) -> list[dict[str, str]]:
-    """Does the same as `mpirun` with the launcher of MPICH, which Intel MPI also uses.
+    """Does the same as `mpirun` with ``mpiexec.hydra`` of MPICH, which Intel MPI also uses.
 
     Args:
         fleet: The fleet.
@@ -99,9 +99,9 @@ def hydra(fleet: Fleet, ranks: int, hostfile: str) -> list[dict[str, str]]:
     return run_ranks(fleet, ["mpiexec.hydra", "-n", str(ranks)], {"HYDRA_HOST_FILE": hostfile})
 
 
-def run_ranks(fleet: Fleet, launcher: list[str], env: dict[str, str]) -> list[dict[str, str]]:
+def run_ranks(fleet: Fleet, starter: list[str], env: dict[str, str]) -> list[dict[str, str]]:
     """Runs the program that prints the host and the variables of each rank, and returns them by rank."""
-    done = fleet.run([*launcher, "sh", "-c", PRINT_RANK], env)
+    done = fleet.run([*starter, "sh", "-c", PRINT_RANK], env)
     assert not done.returncode, done.stderr
     rows = [line.strip("|").split("|") for line in done.stdout.splitlines() if line.startswith("RANK=")]
     ranks = [dict(pair.split("=", 1) for pair in pairs) for pairs in rows]

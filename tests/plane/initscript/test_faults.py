@@ -335,7 +335,7 @@ def test_a_login_that_hangs_does_not_prolong_the_wait() -> None:
     assert any(line.startswith("pod demo-worker-2: no answer within ") for line in log)
 
 
-def test_a_hostfile_that_is_filled_late_does_not_hide_the_images_ssh_policy() -> None:
+def test_the_ssh_configuration_of_the_image_is_read_also_if_the_hostfile_is_filled_late() -> None:
     with Fleet(2, launcher_ssh="") as fleet:
         fleet.write(fleet.launcher, "/etc/mpi/hostfile", "")
         run = fleet.spawn(command("wait"), settings(fleet))

@@ -1,6 +1,6 @@
 """Tests of large jobs: the script asks only the leader of each group, which asks the other workers.
 
-The script does this for more than 32 workers. In these tests, it does it for more than three: of eight
+The script forms such groups for more than 32 workers, but in these tests for more than three: of eight
 workers, numbers 0, 3 and 6 are leaders. If a leader fails, the script asks the members directly.
 """
 

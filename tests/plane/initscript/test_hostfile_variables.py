@@ -12,10 +12,10 @@ from webhook.rules.load import load_default
 pytestmark = pytest.mark.fleet
 
 VARIABLE_OF = {"mpirun.openmpi": "OMPI_MCA_orte_default_hostfile", "mpiexec.hydra": "HYDRA_HOST_FILE"}
-"""The launcher of each MPI that the tests use, and the variable that it reads."""
+"""The program that starts the ranks of each MPI, and the hostfile variable that this program reads."""
 
 TRIES = 5
-"""Tries are repeated, because SIGPIPE sometimes ends MPICH's launcher if its program ends at once."""
+"""Tries are repeated, because SIGPIPE sometimes ends ``mpiexec.hydra`` if the rank ends at once."""
 
 VARIABLES = {
     item["name"]
@@ -27,7 +27,7 @@ VARIABLES = {
 
 
 def launch(program: str, variables: set[str], missing: Path) -> int:
-    """Returns the exit status of a launcher if variables have the path of a file that does not exist."""
+    """Returns the exit status of such a program if variables have the path of a file that does not exist."""
     as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     environment = {**os.environ, **as_root, **dict.fromkeys(variables, str(missing))}
     for _ in range(TRIES):

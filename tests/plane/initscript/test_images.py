@@ -46,7 +46,7 @@ def test_with_node_config_1_a_worker_that_may_not_write_causes_only_a_warning() 
     assert "ERROR" not in done.stdout
 
 
-def test_a_file_is_written_in_place_and_an_sshd_that_ignores_it_is_reported() -> None:
+def test_etc_environment_is_written_in_place_and_an_sshd_that_ignores_it_is_reported() -> None:
     with Fleet(4, uid=2000, launcher_ssh=PORT_CONFIG, sshd=ROOTLESS) as fleet:
         for pod in fleet.workers:
             fleet.as_root(["chmod", "666", "/etc/environment"], pod)

@@ -24,7 +24,7 @@ RESOURCES = (
     *("mpijobs.batch.tensorstack.dev", "mpijobs.kubeflow.org", "pytorchjobs.kubeflow.org"),
 )
 JOBS = [jobset(2, 2), leaderworkerset(1, 4), mpijob_v1(4), pytorchjob(3), *map(t9k_mpijob, SHAPES)]
-"""A job of each kind whose controller is bound to the ClusterRole of operators."""
+"""A job of each kind whose pod templates the guard's policy for the value ``kinds`` checks."""
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_the_guard_permits_only_job_labels_and_annotations_that_the_webhook_comp
     people.assert_done(people.send(ada, list_object(*labelled_jobs), "create", "--dry-run=server"))
 
 
-def test_annotations_that_the_webhook_computes_for_a_job_are_admitted(namespace: Kubectl) -> None:
+def test_annotations_that_the_webhook_computes_for_a_job_are_accepted(namespace: Kubectl) -> None:
     ada = namespace.acting_as(people.ADA)
     people.assert_done(people.send(ada, people.plain_job({"containers": [CONTAINER]})))
     metadata = namespace.get_json("job", "plain")["spec"]["template"]["metadata"]

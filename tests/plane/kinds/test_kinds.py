@@ -95,10 +95,10 @@ def test_a_job_of_a_jobset_and_a_job_without_devices_are_not_changed(namespace: 
         assert "affinity" not in pod_template["spec"]
 
 
-def test_a_job_of_another_controller_is_placed_by_its_number_of_pods(
+def test_a_job_of_another_controller_is_placed_by_the_number_of_pods_that_it_can_need(
     namespace: Kubectl,
 ) -> None:
-    """It has four completions, so webhook and guard compute four workers, although it permits eight Pods."""
+    """The job has four completions, so webhook and guard compute four workers. Its parallelism is eight."""
     owned_job = job(8, completions=4)
     owner = {
         "apiVersion": "keda.sh/v1alpha1",
@@ -128,7 +128,7 @@ def test_the_guard_permits_a_job_with_gang_scheduling_of_kubernetes(namespace: K
         {"spec": {"schedulingGates": [{"name": keys.GATE}]}},
     ],
 )
-def test_a_job_without_ultraservers_loses_its_placement_annotation(
+def test_a_job_without_devices_loses_its_placement_annotation_and_its_gate(
     forgery: Object, namespace: Kubectl
 ) -> None:
     without_devices = template(restartPolicy="Never", containers=[{**CONTAINER, "resources": {}}])

@@ -90,7 +90,7 @@ def set_phase(inside: Kubectl, pod: Object, phase: str) -> None:
 
 CHOICES = ("move", "restart")
 KEPT = {"LeaderWorkerSet": (4, 4), "LeaderWorkerSet of groups of two UltraServers": (0, 0)}
-"""The numbers of Pods that stay after a move and a restart, if not 4 and 0. Groups restart as a whole."""
+"""By kind, how many Pods stay after a move and a restart; for other kinds 4 and 0. Groups restart whole."""
 
 
 def job_with_choice(kind: str, choice: str) -> Object:
@@ -129,7 +129,11 @@ def test_a_job_leaves_a_node_that_is_not_ready(
     with contextlib.ExitStack() as undo:
         for node in dead:
             undo.enter_context(not_ready(plane.kubectl, node))
-        until(lambda: is_whole(whole_namespace, workers, dead), f"{workers} Pods without {dead}", 100)
+        until(
+            lambda: is_whole(whole_namespace, workers, dead),
+            f"{workers} Pods on nodes other than {dead}",
+            100,
+        )
     # An ended Pod may be listed until its Job has counted it.
     after = unended(whole_namespace.get_json("pods")["items"])
     kept = tuple(len(uids(pods, choice) & uids(after, choice)) for choice in CHOICES)

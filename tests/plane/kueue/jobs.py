@@ -55,7 +55,7 @@ def wait_until_whole(stage: Stage, *keys: Key) -> None:
 
 
 def cordon_all_except(stage: Stage, servers: int) -> None:
-    """Cordons every node of all UltraServers except this number of them."""
+    """Cordons the nodes of all UltraServers except ``servers`` healthy UltraServers."""
     kept = set(sorted(healthy_servers(stage))[:servers])
     for name, label in stage.labels.items():
         if nodes.SERVER_ID_4 in label and label[nodes.SERVER_ID_4] not in kept:
@@ -70,9 +70,9 @@ def without_kueues_fields(running: Object, before: Object) -> Object:
     ]
     for kind in ("labels", "annotations"):
         keys_before = before.get("metadata", {}).get(kind, {})
-        marks = copied["metadata"].get(kind, {})
+        values = copied["metadata"].get(kind, {})
         kept = {
-            key: value for key, value in marks.items() if key in keys_before or "kueue.x-k8s.io/" not in key
+            key: value for key, value in values.items() if key in keys_before or "kueue.x-k8s.io/" not in key
         }
         copied["metadata"][kind] = kept
         if not kept:

@@ -94,7 +94,7 @@ def test_kueue_refuses_blocks_above_the_topology_that_the_author_requests(
 
 @pytest.fixture
 def check_levels(stage: Stage) -> Iterator[Callable[[str], list[tuple[str, str]]]]:
-    """A function that ends a rule table with a text, and returns the lines of ``check`` about levels."""
+    """A function that adds a text to the rule table, and returns the lines of ``check`` about levels."""
     admin = stage.plane.kubectl
     admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAME}})
     inside, name = admin.in_namespace(NAME), f"{NAME}-rules"

@@ -41,7 +41,7 @@ class Case(NamedTuple):
 
 
 def gauge(name: str, firing: float, minutes: int = 20, quiet: float = 0) -> Case:
-    """Returns a case: the alert fires if one of two replicas has the value ``firing``, not ``quiet``."""
+    """Returns a case: the alert fires if one of two replicas has the value ``firing``, and one ``quiet``."""
     ok, bad = f"{quiet}x{minutes}", f"{firing}x{minutes}"
     pods = [f'{name}{{pod="{pod}"}}' for pod in "ab"]
     return Case(minutes, ({pods[0]: ok, pods[1]: bad},), (dict.fromkeys(pods, ok),))

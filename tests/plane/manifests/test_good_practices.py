@@ -47,7 +47,7 @@ def test_a_namespace_is_opted_out_by_a_label(defaults: Rendered) -> None:
     for hook in webhooks_for_jobs(defaults):
         assert selects(hook["namespaceSelector"], ORDINARY)
         out = ORDINARY | {"ultraserver-webhook.io/inject": "disabled"}
-        # A launcher of a job that was admitted before still needs its script.
+        # A launcher of a job that was created before the opt-out still needs its script.
         assert selects(hook["namespaceSelector"], out) is hook["name"].startswith("launchers.")
 
 
@@ -150,7 +150,7 @@ def test_only_workers_that_can_get_a_block_are_sent(render: Callable[..., Render
 def test_mutation_fails_open_and_verify_receives_jobs_after_their_mutation(defaults: Rendered) -> None:
     closed = {hook["name"] for hook in mutating_webhooks(defaults) if hook["failurePolicy"] != "Ignore"}
     assert closed == {"launchers.ultraserver-webhook.io"}, "without it, a launcher can only fail"
-    # An earlier release refuses /launcher. A request to /mutate would get an answer without a patch.
+    # An earlier release refuses requests to /launcher. It would answer requests to /mutate without a patch.
     launchers = webhooks(defaults)["launchers.ultraserver-webhook.io"]
     assert launchers["clientConfig"]["service"]["path"] == "/launcher"
     verify = webhooks(defaults)["verify.ultraserver-webhook.io"]

@@ -184,7 +184,7 @@ def test_the_guard_checks_every_key_that_the_webhook_writes(guard: Rendered) -> 
         keys.OPENED,
         keys.ON_NODE_FAILURE,
     }
-    # All keys except the gate, the keys on Secrets, and the keys that authors set. Only TIME_LIMIT stays.
+    # All keys except the gate, the keys on Secrets, and the keys that authors set other than TIME_LIMIT.
     all_keys = {value for value in vars(keys).values() if _is_key(value)}
     excluded_keys = {*keys.FOR_AUTHORS, keys.GATE, keys.TRUSTED_SINCE, keys.STORED_AT} - {keys.TIME_LIMIT}
     assert keys_in("bindings") == all_keys - excluded_keys

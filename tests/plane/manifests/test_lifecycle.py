@@ -1,6 +1,6 @@
 """Tests of Helm's install, upgrade, rollback and uninstall on a real API server.
 
-No kubelet runs the programs here. tests/nodes/install tests admissions during these steps.
+No kubelet runs the programs here. tests/nodes/install tests creates of jobs during these steps.
 """
 
 import base64

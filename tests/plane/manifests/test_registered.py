@@ -103,7 +103,7 @@ def test_only_jobs_that_may_need_ultraservers_are_sent(with_all_kinds: Rendered,
 
 
 def selected_namespaces(hook: Object) -> set[str]:
-    """Returns the values of the inject label with which a webhook selects a namespace; empty for no label."""
+    """Returns the values of the inject label with which a webhook selects a namespace; ``""`` if unset."""
     result = {"kubernetes.io/metadata.name": "team"}
     values = {
         "": result,

@@ -266,8 +266,8 @@ def test_the_value_kueue_level_sets_the_level_and_the_warning_about_pairs(
     }
     assert "16-kueue-level.yaml" not in find_object(render(kueueLevel=level), "ConfigMap", RULES)["data"]
     rules = {rule.name: rule for rule in load_texts([*data.items()], "level").rules}
-    marks = rules["kueue-blocks"].add["metadata"]["annotations"]
-    assert marks["kueue.x-k8s.io/podset-slice-required-topology"] == level
+    annotations = rules["kueue-blocks"].add["metadata"]["annotations"]
+    assert annotations["kueue.x-k8s.io/podset-slice-required-topology"] == level
     assert rules["kueue-level-above-pairs"].mode is Mode.ENFORCE
     assert level in str(rules["kueue-level-above-pairs"].warn)
 
@@ -341,7 +341,7 @@ def test_the_programs_export_every_metric_of_an_alert(
     assert {row for alert in alerts for row in re.findall(r'rule="([^"]+)"', alert["expr"])} <= rows
 
 
-def test_without_placement_no_alert_is_about_stalls_deletions_or_waiting_jobs(
+def test_without_placement_no_alert_is_about_stalls_evictions_or_waiting_jobs(
     render: Callable[..., Rendered],
 ) -> None:
     def alerts(**values: Any) -> set[str]:

@@ -35,7 +35,7 @@ def violations(browser: Chrome) -> list[tuple[str, Any]]:
 
 
 def test_the_page_explains_a_pasted_job(browser: Chrome, site: str, pictures: Path) -> None:
-    """Protects the first minute of a user: the answer has a sentence, a picture, and a diff with rules."""
+    """Protects new users: the answer has a sentence, a picture, and a diff with rules."""
     submit(browser, site, EXAMPLE)
     assert sentences(browser) == [PLACED]
     assert len(browser.find_elements(By.CSS_SELECTOR, "svg .worker")) == 4
@@ -116,7 +116,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_text_does_not_become_markup(browser: Chrome, site: str, text: str) -> None:
-    """Protects a person who opens another user's file: nothing in the file becomes part of the page."""
+    """Protects a person who opens another user's file: nothing in the file becomes markup of the page."""
     submit(browser, site, text)
     assert sentences(browser)
     assert browser.title != "fell"

@@ -31,7 +31,7 @@ class Scenario:
     running: Key
 
     def assert_withstands(self, attack: Attack) -> None:
-        """Runs an attack. Asserts that a job is placed whole, and that the program deletes no other Pod."""
+        """Runs an attack; asserts that a job is placed whole, and that all `other_pods` stay."""
         victim = mpijob(name=f"victim-{next(_victim_numbers)}")
         self.tenant.victim_job = f"{TEAMS[0]}.{victim['metadata']['name']}"
         worker = template(victim, "Worker")["spec"]["containers"][0]
@@ -47,14 +47,14 @@ class Scenario:
         assert hostile.peak_memory(self.program) < hostile.MEMORY
 
     def other_pods(self, attack: Attack) -> set[str]:
-        """Returns the uids of the running job's Pods and of the Pods that the attacker does not delete."""
+        """Returns the uids of the running job's Pods, and of the attacker's if the attack ends no Pods."""
         result = self.stage.pods(self.running)
         if attack is not attacks.jobs_without_end:
             result += self.tenant.kubectl.get_json("pods")["items"]
-        texts = [pod["metadata"] for pod in result]
+        metadata = [pod["metadata"] for pod in result]
         return {
             pod["uid"]
-            for pod in texts
+            for pod in metadata
             if "deletionTimestamp" not in pod or hostile.FOR_EVER in pod.get("finalizers", ())
         }
 
@@ -89,7 +89,7 @@ def module_scenario(package_stage: Stage) -> Iterator[Scenario]:
 
 @pytest.fixture
 def scenario(module_scenario: Scenario) -> Iterator[Scenario]:
-    """The same objects, without the remains of earlier attacks."""
+    """The scenario of the module, without the remains of earlier attacks."""
     yield module_scenario
     module_scenario.tenant.clear()
     for key in set(module_scenario.stage.jobs) - {module_scenario.running}:

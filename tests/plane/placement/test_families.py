@@ -204,7 +204,7 @@ def test_jobs_that_are_created_one_by_one_are_all_placed_whole(fleet: Fleet, see
 
 
 @pytest.mark.limit(120, "runs jobs for one and a half times the nodes, until all have ended")
-def test_jobs_that_are_created_at_once_are_placed_whole_and_hold_no_part_of_their_nodes(
+def test_jobs_that_are_created_at_once_are_placed_whole_and_never_hold_only_a_part_of_their_nodes(
     fleet: Fleet, seed: int
 ) -> None:
     chance = random.Random(seed)  # noqa: S311 - no secret

@@ -1,4 +1,4 @@
-"""Tests of faults on a real control plane, after which jobs are placed whole, and of the program's limits."""
+"""Tests of faults on a real control plane, after which jobs are placed whole, and of the program's rights."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_a_job_that_is_deleted_and_applied_again_at_once_is_placed_whole(stage: 
     stage.wait(lambda jobs: all_whole(jobs) and jobs[key].workers == 4)
 
 
-def test_the_command_open_admits_one_job(stage: Stage) -> None:
+def test_the_command_admit_admits_one_job(stage: Stage) -> None:
     first, second = stage.apply("train", 4), stage.apply("other", 4)
     for key in (first, second):
         wait_until_gated(stage, key, 4)
@@ -267,7 +267,7 @@ def test_the_account_may_only_pin_waiting_pods_and_delete_admitted_pods_that_hav
     with pytest.raises(ApiError, match="the pod was not admitted by this program"):
         api.delete("/api/v1/namespaces/kube-system/pods/plain")
     stage.end("kube-system", "plain")
-    # The account may not delete a waiting pod that it has pinned: then it could delete any waiting pod.
+    # The account may not delete a waiting pod that it has pinned: otherwise, it could delete any waiting pod.
     key_of_unit = f"/spec/nodeSelector/{nodes.SERVER_ID_4.replace('/', '~1')}"
     pin = [
         {"op": "add", "path": f"/metadata/annotations/{OPENED.replace('/', '~1')}", "value": "now"},

@@ -90,7 +90,7 @@ def test_the_programs_answer_about_a_job_with_the_arguments_of_the_chart(
         assert (answer["fits"], len(answer["units"])) == (True, 2)
         key = stage.apply("busy", len(stage.usable))
         stage.wait(lambda jobs: jobs[key].whole)
-        # While the program still counts the job busy as waiting, the other job is second.
+        # While the program still counts the job ``busy`` as waiting, the other job is second.
         later = until(
             lambda: (now := query_fit(preview_port, 8)) and now["position"] == 1 and now,
             "an answer that the job is first",

@@ -30,7 +30,7 @@ program.main()
 
 
 def wait_leader(stage: Stage, program: Program) -> None:
-    """Waits until a replica holds the Lease."""
+    """Waits until the replica ``program`` holds the Lease."""
 
     def holds(lease: Object) -> bool:
         return lease.get("spec", {}).get("holderIdentity") == program.name
