@@ -1,4 +1,4 @@
-"""MPIJobs of T9k for tests: the example of the T9k document (seed 001), with Neuron devices."""
+"""MPIJobs of T9k for tests: the example of the T9k document, with Neuron devices."""
 
 from typing import Any
 

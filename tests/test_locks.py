@@ -26,7 +26,7 @@ def read_lock(name: str) -> dict[str, tuple[Requirement, int]]:
     text = (REPOSITORY / "locks" / f"{name}.txt").read_text(encoding="utf-8")
     entries = re.sub(r"^#.*\n", "", text, flags=re.MULTILINE).replace("\\\n", "").splitlines()
     split = [entry.split(" --hash=sha256:") for entry in entries]
-    # Other options in such a file, such as the address of packages, are not requirements.
+    # `Requirement` raises an error for other options in the lock, such as the address of packages.
     items = [(Requirement(words[0]), len(words) - 1) for words in split]
     return {canonicalize_name(requirement.name): (requirement, hashes) for requirement, hashes in items}
 

@@ -92,7 +92,7 @@ def slowness(processes: int = os.cpu_count() or 1) -> float:
 
 
 def load_factor() -> float:
-    """Returns 1 plus the load average of each processor.
+    """Returns 1 plus the load average per processor.
 
     The calibration loop is short, and may run in a moment in which other processes pause.
     """

@@ -35,7 +35,7 @@ class Case:
     """A review of a creation.
 
     Attributes:
-        kind: The name of the family of the review, for messages.
+        kind: The sort of review, such as ``forged``, for messages.
         obj: The object.
         request: Further fields of the review's request.
     """
@@ -252,7 +252,7 @@ def _other(draw: Anything) -> Case:
     return Case("other", {**_mutated_job(draw), "apiVersion": version, "kind": kind, "spec": draw.value()})
 
 
-FAMILIES = [
+CASE_MAKERS = [
     _plain,
     _rich_job,
     _rich_job,
@@ -271,5 +271,5 @@ FAMILIES = [
 def case(seed: int, number: int) -> Case:
     """Returns the case of a seed and a number, which is the same case on every machine."""
     draw = Anything(random.Random(f"{seed}-{number}"))  # noqa: S311 - to be repeated
-    result = draw.rng.choice(FAMILIES)(draw)
+    result = draw.rng.choice(CASE_MAKERS)(draw)
     return Case(result.kind, json.loads(json.dumps(result.obj)), result.request)

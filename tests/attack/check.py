@@ -36,7 +36,7 @@ second. The worst known records cost 3,400 calls per KB, or 51 hashed bytes per 
 
 
 class BrokenError(AssertionError):
-    """An invariant does not hold. The message begins with a word for the invariant."""
+    """An invariant does not hold. The message describes the violation."""
 
 
 @dataclass

@@ -38,7 +38,7 @@ def tree(pid: int) -> list[int]:
 
 
 def proportional_memory(pid: int) -> int:
-    """Returns the proportional_memory set size of a process in bytes; 0 for an ended process."""
+    """Returns the proportional set size of a process in bytes; 0 for an ended process."""
     return memory(pid, "smaps_rollup", "Pss")
 
 

@@ -98,9 +98,9 @@ class Client:
 
     def update(self, *, answered: bool = False) -> bytes:
         """Returns a record with a key update. If ``answered``, the server must answer with a key update."""
-        messages = self.record(UPDATE_KEYS + bytes([answered]), HANDSHAKE)
+        result = self.record(UPDATE_KEYS + bytes([answered]), HANDSHAKE)
         self._use(expand_label(self._secret, b"traffic upd", 48))
-        return messages
+        return result
 
     def hello(self) -> bytes:
         """Returns a TLS 1.2 record with the shortest beginning of a handshake that OpenSSL recognises."""

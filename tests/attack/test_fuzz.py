@@ -18,7 +18,7 @@ COUNTED = 20
 """The work is counted in each 20th case, because a counted case takes ten times as long."""
 
 
-def verdicts(seed: int, numbers: Iterable[int]) -> Counter[str]:
+def count_results(seed: int, numbers: Iterable[int]) -> Counter[str]:
     """Returns the number of cases with each result; raises an error that shows the first case that fails."""
     result = Counter[str]()
     for number in numbers:
@@ -34,13 +34,13 @@ def verdicts(seed: int, numbers: Iterable[int]) -> Counter[str]:
 
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_the_invariants_hold_for_a_few_hundred_reviews(seed: int, block: int) -> None:
-    assert verdicts(seed, range(block * CASES, (block + 1) * CASES))["mutated"] > CASES / 4
+    assert count_results(seed, range(block * CASES, (block + 1) * CASES))["mutated"] > CASES / 4
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("block", range(100))
 def test_the_invariants_hold_for_100000_reviews(seed: int, block: int) -> None:
-    assert verdicts(seed, range(block * 1000, (block + 1) * 1000))["mutated"] > 250
+    assert count_results(seed, range(block * 1000, (block + 1) * 1000))["mutated"] > 250
 
 
 @pytest.mark.parametrize("size", [20_000, pytest.param(60_000, marks=pytest.mark.soak)])

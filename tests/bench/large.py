@@ -3,8 +3,8 @@
 Each turn starts a new control plane, with as many nodes as the job has workers. A turn places the job in one
 of three ways: by a node selector only, without this project's policies; by an installation without whole-job
 admission; or by the default installation. A shared machine may be a third faster in one minute than in the
-next. So a turn with the node selector runs before and after each other turn, which is compared with the mean
-of these two turns.
+next. So a turn with the node selector runs before and after each turn of the other ways, and the turn in the
+middle is compared with the mean of these two.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """Measures the time that the webhook adds to a create: ``python -m tests.bench.admission``.
 
-The control plane is an API server with etcd, without controllers. In each namespace, it calls another
-webhook: none, this project's webhook, or a minimal webhook in Go (`main.go`, which also has the clients). The
+The control plane is an API server with etcd, without controllers. It calls a different webhook in each
+namespace: none, this project's webhook, or a minimal webhook in Go (`main.go`, with the clients, too). The
 webhook in Go always answers the same patch: the patch of this checkout, or the patch of an earlier commit. In
 each round, the clients create a block of jobs in every namespace, in a random order of namespaces.
 """
@@ -56,10 +56,8 @@ class Storage(ControlPlane):
 
 def write_patch(checkout: Path, file: Path) -> Path:
     """Writes the patch with which the webhook of a checkout answers the job; returns the file."""
-    command, requests = [sys.executable, "-c", PRINT_PATCH], json.dumps(plain_job("job-0000000"))
-    result = subprocess.run(
-        command, cwd=checkout, input=requests.encode(), check=True, stdout=subprocess.PIPE
-    )
+    command, job = [sys.executable, "-c", PRINT_PATCH], json.dumps(plain_job("job-0000000"))
+    result = subprocess.run(command, cwd=checkout, input=job.encode(), check=True, stdout=subprocess.PIPE)
     say(f"{file.name}: a patch of {file.write_bytes(result.stdout):,} bytes")
     return file
 
@@ -119,7 +117,7 @@ def added_milliseconds(times: Times, name: str, part: slice = slice(None)) -> fl
 
 
 def table_lines(times: Times, used: Counter[str], clients: int) -> Iterator[str]:
-    """Yields the lines of the table for this number of clients."""
+    """Yields the lines of a table; ``per fifth`` has the lowest and highest ratio in fifths of the rounds."""
     yield "\n| clients | webhook | create, ms | added, ms | ours / it | per fifth | CPU, ms | ours / it |"
     yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
     parts = [slice(part, None, 5) for part in range(5)]

@@ -72,7 +72,7 @@ def table(times: dict[int, dict[str, float]]) -> str:
 
 
 LOGIN_ROUNDS = 3
-"""The rounds of logins: does a worker answer, where is it, and write its variables."""
+"""The rounds of logins: check that the workers answer, read their state, and write their variables."""
 
 
 def model(workers: int, used: dict[int, float]) -> float:

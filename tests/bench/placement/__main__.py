@@ -28,7 +28,7 @@ RANKS = {
     "best": Ranking._rank,  # noqa: SLF001 - the bench replaces this method
     "first": lambda *_: (False, False, 0, 0),
     # The order of units is arbitrary, as with a scheduler that prefers empty nodes.
-    "any": lambda _, group: (False, False, crc32(group.id.encode()), 0),
+    "any": lambda _, unit: (False, False, crc32(unit.id.encode()), 0),
 }
 
 
@@ -107,8 +107,8 @@ def main() -> None:
     for load in (0.6, 0.8, 1.0):
         for name, rank in RANKS.items():
             with mock.patch.object(Ranking, "_rank", rank):
-                shares = [fit(seed, load) for seed in SEEDS]
-            share, free, wait = (statistics.fmean(column) for column in zip(*shares, strict=True))
+                results = [fit(seed, load) for seed in SEEDS]
+            share, free, wait = (statistics.fmean(column) for column in zip(*results, strict=True))
             print(f"{load:4.1f}  {name:5} {share:14.1%} {free:24.1f} {wait:41.1f}")  # noqa: T201
 
 
