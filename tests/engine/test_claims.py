@@ -6,12 +6,13 @@ import pytest
 
 from testbed.mpijob import mpijob
 from tests.docs.blocks import REPOSITORY
-from webhook.engine import Outcome, Request, evaluate
+from webhook.engine import Outcome, Request, evaluate, messages
 from webhook.rules.load import load_default, load_texts
 
 INJECT = "ultraserver-webhook.io/inject"
 CONFIG = "ultraserver-webhook.io/node-config"
-PATH = "spec.mpiReplicaSpecs.Worker.template.spec.resourceClaims[0].resourceClaimTemplateName"
+NEURON = "aws.amazon.com/neuron"
+PATH = "spec.mpiReplicaSpecs.Worker.template.spec.resourceClaims"
 SHARED = {"name": "shared", "resourceClaimName": "one"}
 TABLE = """
 apiVersion: ultraserver-webhook.io/v1alpha2
@@ -28,6 +29,11 @@ def claims_by_template(*names: str) -> dict[str, Any]:
             {"name": f"c{index}", "resourceClaimTemplateName": name} for index, name in enumerate(names)
         ]
     }
+
+
+def claim(template: str, index: int = 0) -> str:
+    """Returns the place of a claim, as messages name it."""
+    return f"the template {template} at {PATH}[{index}].resourceClaimTemplateName"
 
 
 def outcome_of(job: Any, table: str = TABLE) -> Outcome:
@@ -55,42 +61,49 @@ def test_a_job_that_claims_whole_nodes_is_a_candidate_with_the_node_config_of_it
     outcome = outcome_of(job_claiming(*names, workers=workers))
     assert (outcome.denials, outcome.facts["shape"], outcome.facts["nodeConfig"]) == ((), shape, config)
     template = next(name for name in names if name != "efa")
-    assert outcome.reason == f"its workers claim a node by the template {template}"
+    assert outcome.reason == messages.claims_node(template)
 
 
 @pytest.mark.parametrize(
-    ("spec", "text"),
+    ("spec", "reason"),
     [
-        (claims_by_template("few-neurons"), "its workers claim less than a node by the template few-neurons"),
-        (claims_by_template("strange"), "the template strange, which the table does not know"),
-        ({"resourceClaims": [SHARED]}, "its workers share the claim one"),
+        (claims_by_template("few-neurons"), messages.claims_less("few-neurons") + messages.OPTS_IN),
+        (claims_by_template("strange"), messages.claims_unknown("strange", "trn2u") + messages.OPTS_IN),
+        ({"resourceClaims": [SHARED]}, messages.shares_claim("one") + messages.OPTS_IN),
         (
             {"resourceClaims": [*claims_by_template("us-4-node-config")["resourceClaims"], SHARED]},
-            "its workers share the claim one",
+            messages.shares_claim("one") + messages.OPTS_IN,
         ),
-        ({"resourceClaims": [{"name": "c"}, 7, None]}, "the workers request no aws.amazon.com/neuron"),
-        ({"resourceClaims": {"name": "c"}}, "the workers request no aws.amazon.com/neuron"),
+        ({"resourceClaims": [{"name": "c"}, 7, None]}, messages.no_device(NEURON)),
+        ({"resourceClaims": {"name": "c"}}, messages.no_device(NEURON)),
     ],
 )
-def test_a_job_with_other_claims_is_not_changed_and_has_a_reason(spec: dict[str, Any], text: str) -> None:
+def test_a_job_with_other_claims_is_not_changed_and_has_a_reason(spec: dict[str, Any], reason: str) -> None:
     outcome = outcome_of(mpijob(4, resource=None, worker_spec=spec))
-    assert text in outcome.reason
-    assert outcome.operations == ()
+    assert (outcome.reason, outcome.operations) == (reason, ())
 
 
 @pytest.mark.parametrize(
-    ("job", "text"),
+    ("job", "denial"),
     [
         (
             job_claiming("us-2-node-config", annotations={CONFIG: "4"}),
-            f"[{CONFIG}] is for node config 4, and the template us-2-node-config at {PATH} for 2",
+            messages.two_configs(f"metadata.annotations[{CONFIG}]", '"4"', claim("us-2-node-config"), '"2"'),
         ),
-        (job_claiming("us-4-node-config", "us-2-node-config"), "the template us-4-node-config at"),
-        (job_claiming("us-4-node-config", workers=2), "2 workers do not fit node config 4 of "),
+        (
+            job_claiming("us-4-node-config", "us-2-node-config"),
+            messages.two_configs(claim("us-4-node-config"), '"4"', claim("us-2-node-config", 1), '"2"'),
+        ),
+        (
+            job_claiming("us-4-node-config", workers=2),
+            messages.do_not_fit(
+                "2 workers do", 4, claim("us-4-node-config"), "4 or a multiple of 4", "2 or 1"
+            ),
+        ),
     ],
 )
-def test_a_claim_that_conflicts_with_a_node_config_or_a_size_is_refused(job: Any, text: str) -> None:
-    assert text in outcome_of(job).denials[0].replace('"', "")
+def test_a_claim_that_conflicts_with_a_node_config_or_a_size_is_refused(job: Any, denial: str) -> None:
+    assert outcome_of(job).denials == (denial,)
 
 
 def test_a_launcher_with_ranks_gets_a_warning_only_if_the_script_writes_a_file() -> None:
@@ -140,7 +153,7 @@ def test_a_claim_of_the_leader_or_of_the_workers_makes_a_candidate(leader: Any, 
     outcome = evaluate(
         load_default(), Request(leaderworkerset(leader, worker) | {"metadata": {"name": "train"}}, "team")
     )
-    assert outcome.reason == "its workers claim a node by the template us-4-node-config"
+    assert outcome.reason == messages.claims_node("us-4-node-config")
     assert (outcome.denials, outcome.facts["shape"], outcome.facts["nodes"]) == ((), "four-node", "4")
 
 

@@ -11,6 +11,7 @@ from contract import keys
 from testbed.mpijob import mpijob
 from webhook.engine import Request, evaluate
 from webhook.engine.identity import first_uid, job_id
+from webhook.engine.messages import message
 from webhook.rules.load import load_default
 
 LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
@@ -109,6 +110,4 @@ def test_a_job_label_of_the_user_is_replaced_with_a_warning() -> None:
     after = outcome.after["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["metadata"]
     assert after["labels"][keys.JOB] == "default.thief"
     path = "spec.mpiReplicaSpecs.Worker.template.metadata.labels[ultraserver-webhook.io/job]"
-    assert outcome.warnings == (
-        f'replaced your value: {path} is "default.victim", and only the webhook may set it: remove it',
-    )
+    assert outcome.warnings == (message("own-key", "replaced", path, '"default.victim"'),)

@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
+from webhook.objects import messages
 from webhook.objects.lists import APPENDABLE, EXPRESSIONS, IDENTITY_KEYS, TERMS, ListKind, list_kind
 from webhook.objects.merge import Conflict, Merge, OnConflict
 from webhook.objects.patch import compute_patch
 from webhook.objects.takeback import Budget, take_back
-from webhook.objects.tree import WrongTypeError, digest
+from webhook.objects.tree import WrongTypeError, digest, shown
 from webhook.rows.placeholders import ABSENT, make_filler
 
 EXISTS = {"key": "server", "operator": "Exists"}
@@ -169,22 +170,22 @@ def test_a_container_with_a_name_of_the_other_list_is_reported_and_not_added(
     template = {"spec": {other_list: [{"name": "c", "image": "mine"}]}}
     result, merge = merge_fragment(template, {"spec": {list_name: [{"name": "c", "image": "yours"}]}}, policy)
     assert result is template
-    assert merge.obstacles == [
-        f"spec.template.spec.{list_name} cannot have 'c', a name that is taken in {other_list}"
-    ]
+    assert merge.obstacles == [messages.name_taken(f"spec.template.spec.{list_name}", "c", other_list)]
 
 
 def test_a_missing_container_of_an_amendment_is_reported_and_not_created() -> None:
     template = {"containers": [{"name": "main", "image": "i"}]}
     result, merge = merge_fragment(template, {"containers": [{"name": "other", "env": []}]})
     assert result is template
-    assert merge.obstacles == ["spec.template.containers has no 'other' to amend"]
+    assert merge.obstacles == [messages.cannot_amend("spec.template.containers", "other")]
 
 
 @pytest.mark.parametrize("value", ["text", 1, True, ["list"]])
 def test_an_error_about_a_wrong_type_has_the_path_of_the_value(value: Any) -> None:
-    with pytest.raises(WrongTypeError, match=r"^spec\.template\.spec\.nodeSelector must be a map, not "):
+    with pytest.raises(WrongTypeError) as error:
         merge_fragment({"spec": {"nodeSelector": value}}, {"spec": {"nodeSelector": {"a": "1"}}})
+    path = "spec.template.spec.nodeSelector"
+    assert str(error.value) == messages.wrong_type(path, "a map", shown(value))
 
 
 @pytest.mark.parametrize(("names", "reported"), [(["init", "wait"], True), (["wait", "init"], False)])
@@ -196,7 +197,7 @@ def test_two_elements_of_the_user_are_reported_if_their_order_is_wrong(
     template = {"initContainers": [{"name": name, "image": "own"} for name in names]}
     after = merge.apply(template, {"initContainers": [{"name": "wait", "image": "i"}]})
     assert after == template
-    assert (merge.obstacles == ["move 'wait' before init in initContainers"]) is reported
+    assert (merge.obstacles == [messages.wrong_order("wait", "init", "initContainers")]) is reported
 
 
 ONE_VALUE_LISTS = [

@@ -11,7 +11,8 @@ from testbed.mpijob import LAUNCHER, mpijob
 from tests.helpers import request_for
 from tests.rules.tables import EXTENDS
 from webhook import initscript
-from webhook.engine import Outcome, Request, evaluate
+from webhook.engine import Outcome, Request, evaluate, messages
+from webhook.objects.messages import wrong_type
 from webhook.objects.tree import Json, get
 from webhook.rules.load import load_default, load_texts
 
@@ -83,9 +84,12 @@ def test_an_object_without_the_init_container_or_of_another_kind_gets_no_script(
     assert script_of(evaluate_pod(pod).after) is None
 
 
-@pytest.mark.parametrize("metadata", [[], {"annotations": []}])
-def test_a_launcher_pod_with_invalid_metadata_is_refused(metadata: Json) -> None:
-    assert "must be a map" in evaluate_pod(launcher_pod() | {"metadata": metadata}, "mode: off").denials[0]
+@pytest.mark.parametrize(
+    ("metadata", "path"), [([], "metadata"), ({"annotations": []}, "metadata.annotations")]
+)
+def test_a_launcher_pod_with_invalid_metadata_is_refused(metadata: Json, path: str) -> None:
+    outcome = evaluate_pod(launcher_pod() | {"metadata": metadata}, "mode: off")
+    assert outcome.denials == (wrong_type(path, "a map", []),)
 
 
 def test_a_volume_whose_name_is_not_text_is_not_the_volume_of_the_host_file() -> None:
@@ -93,9 +97,8 @@ def test_a_volume_whose_name_is_not_text_is_not_the_volume_of_the_host_file() ->
     pod["spec"] = {**pod["spec"], "volumes": [{"name": {"a": 1}}, {"name": ["ultraserver-init"]}, {}]}
     outcome = evaluate_pod(pod)
     assert "hostfile" not in outcome.fired()
-    assert {rule.name: rule.why for rule in outcome.rules}[
-        "hostfile"
-    ] == "the pod has no volume ultraserver-init"
+    reasons = {rule.name: rule.why for rule in outcome.rules}
+    assert reasons["hostfile"] == messages.no_volume("pod", "ultraserver-init")
 
 
 TABLE = load_default()

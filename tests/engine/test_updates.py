@@ -18,7 +18,8 @@ from tests.engine.strategies import JSON, jobs, without_empty_values
 from tests.helpers import examples, kubectl_apply, load_text, request_for
 from tests.rules.tables import EXTENDS
 from tests.t9k import SHAPES, t9k_mpijob
-from webhook.engine import Outcome, Request, evaluate, updates
+from webhook.engine import Outcome, Request, evaluate, messages, updates
+from webhook.engine.messages import message
 from webhook.objects import record
 from webhook.objects.tree import Json, WrongTypeError, digest, drop, get, put, same
 from webhook.rows.table import Table
@@ -315,6 +316,43 @@ def test_a_job_that_opts_out_or_is_being_deleted_is_not_changed() -> None:
         )
 
 
+@pytest.mark.parametrize(
+    ("table", "change", "reason"),
+    [
+        ("mode: off\n", {}, messages.NOT_ENFORCED),
+        ("", {"kind": "Job"}, messages.other_kind("kubeflow.org/v2beta1/MPIJob")),
+        ("", {"metadata": {"name": "train", "deletionTimestamp": "now"}}, messages.DELETED),
+        ("", {"metadata": {"name": "train", "annotations": {keys.INJECT: "false"}}}, messages.OPTED_OUT),
+        ("", {}, messages.NOTHING_REMOVED),
+        ("", {"spec": user_job()["spec"]}, messages.PUT_BACK),
+        (
+            "",
+            {"spec": put(create(user_job()), REPLICAS, "4")["spec"]},
+            messages.admitted_unchanged(messages.invalid_count(".".join(REPLICAS), '"4"')),
+        ),
+    ],
+)
+def test_an_update_has_a_reason(table: str, change: Json, reason: str) -> None:
+    stored = create(user_job())
+    outcome = updates.update(load_text(EXTENDS + table, "t"), request_for(stored | change), stored)
+    assert (outcome if isinstance(outcome, str) else outcome.reason) == reason
+
+
+@pytest.mark.parametrize(
+    ("stored", "reason"),
+    [
+        (user_job(), messages.NOTHING_ADDED),
+        (create(user_job()) | {"status": STARTED}, messages.HAS_PODS),
+        ({"apiVersion": "v1", "kind": "Secret"}, messages.no_workload("v1/Secret")),
+    ],
+)
+def test_an_update_of_an_object_without_additions_or_with_pods_has_a_reason(
+    stored: Json, reason: str
+) -> None:
+    outcome = updates.update(TABLE, request_for(stored), stored)
+    assert (outcome if isinstance(outcome, str) else outcome.reason) == reason
+
+
 def test_a_job_without_additions_is_not_changed() -> None:
     assert update(TABLE, request_for(user_job(8)), user_job()) is None
 
@@ -326,8 +364,8 @@ def test_a_suspended_job_of_a_new_size_equals_a_new_job_of_this_size(old_size: i
     creation = evaluate(TABLE, request_for(user_job(new_size)))
     assert same({**outcome.after, "status": None}, {**creation.after, "status": None})
     assert set(creation.warnings) < set(outcome.warnings)
-    assert "kubectl delete job train-launcher" in outcome.warnings[-1]
-    assert outcome.reason == f"its size changed while it was suspended; {creation.reason}"
+    assert outcome.warnings[-1] == message("launcher-kept", "train-launcher")
+    assert outcome.reason == messages.resized(creation.reason)
     assert outcome.facts == creation.facts
     assert same(
         jsonpatch.apply_patch(kubectl_apply(stored, user_job(new_size)), outcome.operations), outcome.after
@@ -344,7 +382,9 @@ def test_an_invalid_size_is_refused_as_at_creation() -> None:
     job = suspended_job(mpijob(4, annotations={keys.NODE_CONFIG: "4"}))
     stored = create(job)
     new = put(stored, REPLICAS, 6)
-    assert "6 workers do not fit node config 4 of " in update_job(stored, new).denials[0]
+    field, sizes = f"metadata.annotations[{keys.NODE_CONFIG}]", "4 or a multiple of 4"
+    denial = messages.do_not_fit("6 workers do", 4, field, sizes, "2 or 1")
+    assert update_job(stored, new).denials == (denial,)
 
 
 def test_a_job_that_is_not_suspended_keeps_the_terms_of_its_old_size() -> None:
@@ -357,7 +397,7 @@ def test_a_job_with_a_generated_name_keeps_its_terms_with_a_warning() -> None:
     stored = put(stored, ("metadata", "name"), "gen-x7k2p")
     outcome = update_job(stored, put(stored, REPLICAS, 8))
     assert outcome.operations == ()
-    assert "generateName" in outcome.warnings[0]
+    assert [warning.code for warning in outcome.warnings] == ["size-kept"]
 
 
 def test_a_job_that_is_scaled_to_zero_workers_keeps_its_additions() -> None:

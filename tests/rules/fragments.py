@@ -2,6 +2,9 @@
 
 from typing import Any
 
+from webhook.rows import messages as row_messages
+from webhook.rules import messages
+
 
 def spec(**fields: object) -> dict[str, object]:
     return {"spec": fields}
@@ -39,10 +42,10 @@ REFUSED = {
         "is not a key of a label",
     ),
     "operator of node affinity": (node_affinity(operator="Equals", values=["b"]), "must be In, NotIn,"),
-    "node affinity with In and no values": (node_affinity(operator="In"), "operator In needs values"),
+    "node affinity with In and no values": (node_affinity(operator="In"), row_messages.needs_values("In")),
     "node affinity with Exists and values": (
         node_affinity(operator="Exists", values=["b"]),
-        "operator Exists takes no values",
+        messages.needless_values("Exists"),
     ),
     "value of a label": ({"metadata": {"labels": {"a": "b c"}}}, "is not a value of a label"),
     "long value of a label": ({"metadata": {"labels": {"a": "b" * 64}}}, "is not a value of a label"),
@@ -54,12 +57,12 @@ REFUSED = {
     "name of a volume": (spec(volumes=[{"name": "My Volume", "emptyDir": {}}]), "is not a DNS label"),
     "name of a container": (spec(containers=[{"name": "main_1"}]), "is not a DNS label"),
     "quantity": (container(resources={"limits": {"cpu": "2 cores"}}), "is not a quantity, such as"),
-    "port": (container(ports=[{"containerPort": 70000}]), "must be between 1 and 65535"),
+    "port": (container(ports=[{"containerPort": 70000}]), messages.not_between(1, 65535, 70000)),
     "tolerationSeconds with the effect NoSchedule": (
         spec(
             tolerations=[{"key": "a", "operator": "Exists", "effect": "NoSchedule", "tolerationSeconds": 3}]
         ),
-        "tolerationSeconds needs the effect NoExecute",
+        messages.NEEDS_EFFECT,
     ),
     "tolerationSeconds without an effect": (
         spec(tolerations=[{"key": "a", "operator": "Exists", "tolerationSeconds": 3}]),
@@ -81,7 +84,7 @@ REFUSED = {
     ),
     "two sources of a volume": (
         spec(volumes=[{"name": "a", "emptyDir": {}, "hostPath": {"path": "/a"}}]),
-        "can have only one source, not emptyDir, hostPath: keep one",
+        messages.several_sources("emptyDir, hostPath"),
     ),
     "two sources of a variable": (
         container(
@@ -95,7 +98,7 @@ REFUSED = {
                 }
             ]
         ),
-        "can have only one source, not configMapKeyRef, fieldRef",
+        messages.several_sources("configMapKeyRef, fieldRef"),
     ),
     "value and source of a variable": (
         container(

@@ -16,6 +16,7 @@ from webhook.engine import Outcome, evaluate
 from webhook.objects.record import ANNOTATIONS
 from webhook.objects.tree import drop
 from webhook.preview.run import check_patch
+from webhook.rows import messages as row_messages
 from webhook.rows.table import Table
 from webhook.rules.load import load_texts
 from webhook.rules.problems import TableError
@@ -143,7 +144,7 @@ NOT_IN_JSON_SCHEMA = (
     "selects no list element",
     "cannot be read",
     "cannot contain the placeholder of another value",
-    "one device is valid",
+    row_messages.NO_SINGLE_DEVICE,
     "it must be $(job.name)",
 )
 """Parts of the messages about violations that JSON Schema cannot express."""

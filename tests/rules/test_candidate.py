@@ -7,9 +7,11 @@ import pytest
 
 from testbed.mpijob import mpijob
 from tests.rules.tables import EXTENDS, Expected, assert_problems, extend_table, mutate, outcome
+from webhook.engine.messages import IS_CANDIDATE
 from webhook.objects.tree import get
 from webhook.rows.conditions import Condition, JobCondition, ObjectCondition, TemplateCondition
 from webhook.rows.table import Match
+from webhook.rules import messages
 from webhook.rules.load import load_default
 from webhook.rules.schema import published_schema
 
@@ -46,9 +48,9 @@ def test_fields_added_to_an_object_that_is_not_a_candidate_are_removed_again() -
 
 def test_a_rule_that_is_skipped_for_its_condition_on_candidates_has_a_reason() -> None:
     result = outcome(extend_table(PRIORITY.format(candidate="false")), mpijob())
-    assert {row.why for row in result.rules if row.name == "priority"} == {"it is a candidate"}
+    assert {row.why for row in result.rules if row.name == "priority"} == {IS_CANDIDATE[True]}
     reasons = {row.name: row.why for row in outcome(load_default(), GPU).rules}
-    assert reasons["ultraserver-nodes"] == reasons["job-label"] == "it is not a candidate"
+    assert reasons["ultraserver-nodes"] == reasons["job-label"] == IS_CANDIDATE[False]
 
 
 def test_a_pod_without_a_placement_annotation_is_unchanged_by_the_packaged_table() -> None:
@@ -67,11 +69,11 @@ INVALID_RULES: dict[str, tuple[str, Expected]] = {
     ),
     "a condition on the shape, which other objects do not have": (
         RULE.replace("any}", "any, shape: {nodeConfig: 4}}") + "    warn: w\n",
-        [(7, "rules[0].match.candidate", "only candidates have a shape")],
+        [(7, "rules[0].match.candidate", messages.NO_CANDIDATE)],
     ),
     "Pods that are not candidates": (
         "rules:\n  - {name: x, reason: r, warn: w, match: {role: pod, candidate: false}}\n",
-        [(5, "rules[0].match.candidate", "unreachable: daemon-pod, pod takes no nodes")],
+        [(5, "rules[0].match.candidate", messages.takes_no_nodes("daemon-pod, pod"))],
     ),
     "an invalid value": (
         RULE.replace("any", "some") + "    warn: w\n",

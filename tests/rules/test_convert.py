@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
@@ -23,12 +24,16 @@ from webhook.engine import admit
 from webhook.engine.outcome import Request
 from webhook.objects.record import ANNOTATIONS
 from webhook.objects.tree import get_map
+from webhook.rows import messages as row_messages
 from webhook.rows.conditions import Annotations
 from webhook.rows.families import Unit
 from webhook.rows.table import Rule, Table
 from webhook.rows.written import Range
+from webhook.rules import messages
 from webhook.rules.convert import convert_table
 from webhook.rules.problems import TableError
+from webhook.rules.schema import OLD_VERSION as OLD
+from webhook.rules.schema import VERSION
 from webhook.ruletests.expected import comparable
 
 RELEASE = "61684e23369530e2b72a7f2ba1622156889b0023"
@@ -295,61 +300,60 @@ def test_a_rule_that_replaces_two_joined_rules_switches_their_new_rule_off() -> 
 
 def test_the_file_of_whole_job_admission_is_refused_because_the_packaged_table_has_its_rules() -> None:
     name = "manifests/chart/rules/30-placement.yaml"
-    with pytest.raises(TableError, match="pods-not-at-once is a copy from 30-placement"):
+    with pytest.raises(TableError, match=re.escape(messages.copied_rule("pods-not-at-once"))):
         convert_table((name, source.git("show", f"{RELEASE}:{name}")))
 
 
+JOINED = ("kueue-level-unset-required", "kueue-level-unset-preferred")
 REFUSED = {
     "workloads: [{name: a, groups: [{role: worker, otherwise: idle}]}]": (
-        "otherwise is now always helper, not idle: remove it"
+        messages.fixed_value("otherwise", "helper", "idle")
     ),
     "shapes: [{name: four-node, topologyKey: example.com/four}]": (
-        "shape multi-node has units of 4 nodes by neuron.amazonaws.com/ultraserver-server-id-4, and "
-        "other shapes by example.com/four: use the same label in both, or write two families"
+        messages.several_labels(
+            "multi-node", 4, "neuron.amazonaws.com/ultraserver-server-id-4", "example.com/four"
+        )
     ),
     "shapes: [{name: alone, workers: 3, nodeConfig: 1, topologyKey: zone, together: preferred}]": (
-        "shape alone keeps single nodes together or apart by zone: use a nodeConfig of"
+        messages.single_nodes("alone", "zone")
     ),
-    "shapes: [{name: a, workers: 3, nodeConfig: 3}]": "shape a has units of 3 nodes by no label, and other",
-    "shapes: [{workers: 3}]": "mine.yaml:4: shapes[0]: name is missing: add it",
-    "rules: [{name: a, mode: off}, {reason: r, match: {role: worker}}]": "rules[1]: name is missing: add it",
-    "workloads: [{kinds: [example.com/v1/Gang]}]": "workloads[0]: name is missing: add it",
+    "shapes: [{name: a, workers: 3, nodeConfig: 3}]": messages.several_labels(
+        "a", 3, "no label", "neuron.amazonaws.com/ultraserver-server-id-4"
+    ),
+    "shapes: [{workers: 3}]": f"mine.yaml:4: shapes[0]: {messages.missing('name')}",
+    "rules: [{name: a, mode: off}, {reason: r, match: {role: worker}}]": (
+        f"rules[1]: {messages.missing('name')}"
+    ),
+    "workloads: [{kinds: [example.com/v1/Gang]}]": f"workloads[0]: {messages.missing('name')}",
     "rules: [{name: a, reason: r, match: {role: worker}, warn: w, replaces: kueue-level-unset-preferred}]": (
-        "kueue-level-unset-in-job, and rule a replaces only kueue-level-unset-preferred: replace both"
+        messages.joined_partly(*JOINED, "kueue-level-unset-in-job", "a", "kueue-level-unset-preferred")
     ),
-    "rules: [{name: init-in-job-image, mode: off}]": (
-        "rule init-in-job-image no longer has a variant of the AWS document"
-    ),
-    "rules: [{name: driver-sets-mode, mode: off}]": "the packaged table no longer has rule driver-sets-mode",
-    "rules: [{name: kueue-own-pair, mode: off}]": "the packaged table no longer has rule kueue-own-pair",
-    "rules: [{name: wait-as-mpirun, mode: off}]": "the packaged table no longer has rule wait-as-mpirun",
+    "rules: [{name: init-in-job-image, mode: off}]": (messages.no_variant("init-in-job-image")),
+    "rules: [{name: driver-sets-mode, mode: off}]": messages.gone_rule("driver-sets-mode"),
+    "rules: [{name: kueue-own-pair, mode: off}]": messages.gone_rule("kueue-own-pair"),
+    "rules: [{name: wait-as-mpirun, mode: off}]": messages.gone_rule("wait-as-mpirun"),
     "rules: [{name: a, reason: r, match: {role: worker, every: true}, replaces: job-label}]": (
-        "rule a replaces job-label only for some jobs: exclude these jobs in match of job-label"
+        messages.partly_replaced("a", "job-label")
     ),
-    "rules: [{name: a, match: {workload: indexed-job, role: worker}}]": (
-        "rule a is only for some Jobs, and the workload job now includes Indexed Jobs: match job"
-    ),
-    "rules: [{name: a, match: {workload: job, role: worker}}]": "rule a is only for some Jobs",
-    "rules: [{name: a, match: {workload: '!indexed-job', role: worker}}]": "rule a is only for some Jobs",
-    "workloads: [{name: indexed-job, updates: always}]": "workload indexed-job is now a part of job",
-    "rules: [{name: a, match: {role: worker, named: true}, warn: w}]": (
-        "rule a has the condition `named`, which this version does not have: remove it. A rule that"
-    ),
-    "rules: [{name: a, match: {named: false}, warn: $(job.name)}]": "rule a has the condition `named`",
-    "candidates: []": "mine.yaml:4: candidates: 0.2.0 does not accept this value",
+    "rules: [{name: a, match: {workload: indexed-job, role: worker}}]": (messages.some_jobs("a", "job")),
+    "rules: [{name: a, match: {workload: job, role: worker}}]": messages.some_jobs("a", "job"),
+    "rules: [{name: a, match: {workload: '!indexed-job', role: worker}}]": messages.some_jobs("a", "job"),
+    "workloads: [{name: indexed-job, updates: always}]": messages.renamed_workload("indexed-job", "job"),
+    "rules: [{name: a, match: {role: worker, named: true}, warn: w}]": (messages.named("a")),
+    "rules: [{name: a, match: {named: false}, warn: $(job.name)}]": messages.named("a"),
+    "candidates: []": f"mine.yaml:4: candidates: {messages.NOT_ACCEPTED}",
     "\nshapes:\n  - {name: four-node}\n  - {name: a, workers: 3}": (
-        "mine.yaml:7: shapes[1]: nodeConfig is missing: add it"
+        f"mine.yaml:7: shapes[1]: {messages.missing('nodeConfig')}"
     ),
     "\nworkloads:\n  - name: a\n    groups:\n      - {role: worker, template: /t, index: [labels/a]}": (
-        "mine.yaml:8: workloads[0].groups[0].index[0]: 0.2.0 does not accept this value"
+        f"mine.yaml:8: workloads[0].groups[0].index[0]: {messages.NOT_ACCEPTED}"
     ),
-    "rules: [{name: a, match: worker}]": "rules[0].match: 0.2.0 does not accept this value",
+    "rules: [{name: a, match: worker}]": f"rules[0].match: {messages.NOT_ACCEPTED}",
     "rules: [{name: jobs-in-order, reason: r, match: {role: worker}, placer: affinity}]": (
-        "rule jobs-in-order is a copy from 30-placement.yaml, whose rules are packaged now: remove the row"
+        messages.copied_rule("jobs-in-order")
     ),
     "rules: [{name: kueue-level-unset-preferred, mode: off}]": (
-        "rules kueue-level-unset-required and kueue-level-unset-preferred are now one rule, "
-        "kueue-level-unset-in-job: change both in the same way"
+        messages.joined_differently(*JOINED, "kueue-level-unset-in-job")
     ),
 }
 
@@ -373,25 +377,25 @@ def test_the_command_prints_notes_on_removed_rows_and_problems_of_the_converted_
     result = CliRunner().invoke(main, ["rules", "convert", str(file)])
     assert result.exit_code == 0
     assert result.stderr.splitlines() == [
-        "note: rule no-such-row is removed: the packaged table does not have it",
-        "note: rule kueue-level-unset-required is now a part of rule kueue-level-unset-in-job",
-        "note: rule kueue-level-unset-preferred is now a part of rule kueue-level-unset-in-job",
-        "note: replaces: unpaired of rule mine is removed: there is no rule unpaired",
-        "note: rule together-preferred is off, because rule mine replaces it",
+        f"note: {messages.removed_rule('no-such-row')}",
+        f"note: {messages.joined_rule('kueue-level-unset-required', 'kueue-level-unset-in-job')}",
+        f"note: {messages.joined_rule('kueue-level-unset-preferred', 'kueue-level-unset-in-job')}",
+        f"note: {messages.removed_replaces('unpaired', 'mine')}",
+        f"note: {messages.replaced_rule('together-preferred', 'mine')}",
     ]
     file.write_text(
         OLD_VERSION + "rules: [{name: mine, reason: r, match: {role: worker, shape: {name: s}}, warn: w}]\n"
     )
     result = CliRunner().invoke(main, ["rules", "convert", str(file)])
     assert (result.exit_code, result.stdout) == (1, convert_table((SOURCE, file.read_text())))
-    assert "the printed table:4: rules[0].match.shape: unreachable: no shape of the table" in result.stderr
+    assert f"the printed table:4: rules[0].match.shape: {row_messages.NO_SUCH_SHAPE}" in result.stderr
 
 
 def test_the_command_prints_a_table_that_loads_and_refuses_a_table_of_another_version(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(OLD_VERSION + USER_TABLE, encoding="utf-8")
     result = CliRunner().invoke(main, ["rules", "lint", str(file)])
-    assert "`ultraserver-webhook rules convert FILE` prints the table in the form" in result.output
+    assert messages.old_version(OLD, VERSION) in result.output
     result = CliRunner().invoke(main, ["rules", "convert", str(file)])
     assert (result.exit_code, result.stdout) == (0, convert_table((SOURCE, OLD_VERSION + USER_TABLE)))
     file.write_text(result.stdout, encoding="utf-8")
@@ -400,4 +404,4 @@ def test_the_command_prints_a_table_that_loads_and_refuses_a_table_of_another_ve
     assert "families[0].shapes[1].nodeConfig: the init script of rule" in result.output
     result = CliRunner().invoke(main, ["rules", "convert", str(file)])
     assert result.exit_code == 2
-    assert "this is not a table of release 0.2.0" in result.output
+    assert messages.other_version(OLD) in result.output

@@ -4,6 +4,7 @@ import pytest
 
 from tests.helpers import load_text
 from tests.rules.tables import EXTENDS, SOURCE
+from webhook.rules import messages
 from webhook.rules.explain import explain_key, keys_by_path
 
 KEYS_WITHOUT_EXAMPLE = {"candidates", "workloads", "rules", "policies", "rules.match"}
@@ -21,8 +22,8 @@ def test_the_end_of_a_path_is_enough_if_no_other_path_has_this_end() -> None:
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("workers", "several keys have the name workers: use families.shapes.workers or rules.match.workers"),
-        ("rules.matches", "no key has the name 'rules.matches'; did you mean 'rules.match'?"),
+        ("workers", messages.several_keys("workers", "families.shapes.workers or rules.match.workers")),
+        ("rules.matches", messages.no_key("rules.matches", "; did you mean 'rules.match'?")),
     ],
 )
 def test_an_ambiguous_or_unknown_name_is_refused_with_the_possible_names(path: str, message: str) -> None:
@@ -39,7 +40,7 @@ def test_an_ambiguous_or_unknown_name_is_refused_with_the_possible_names(path: s
         ("rules.add", "add <part of a pod template>"),
         ("rules.reason", "reason <text> required in a new row"),
         ("families.shapes", "workers <whole number or text> required in a new row"),
-        ("mode", "Other keys have the same name: families.mode, rules.mode, policies.mode"),
+        ("mode", messages.other_keys("families.mode, rules.mode, policies.mode")),
         ("match.single", "single <true or false>"),
         ("groups.replicas", "atMost <JSON pointer>"),
         ("rules.needs", "needs <text or a list of these>"),

@@ -8,6 +8,7 @@ from testbed.mpijob import LAUNCHER, WORKER, mpijob
 from tests.helpers import load_text, request_for
 from tests.rules.tables import AWS_DOCUMENT, EXTENDS, SOURCE, STANDALONE, extend_table, mutate, outcome
 from webhook.engine import admit
+from webhook.engine import messages as engine_messages
 from webhook.objects.tree import get
 from webhook.rules.load import load_default
 
@@ -177,8 +178,7 @@ def test_a_table_without_extends_has_no_row_of_the_packaged_table() -> None:
     result = outcome(table, gang)
     assert result.fired() == ("label",)
     assert result.after["spec"]["pods"]["metadata"]["labels"] == {"size": "5"}
-    reason = "no workload of the rule table matches kind kubeflow.org/v2beta1/MPIJob"
-    assert outcome(table, mpijob()).reason == reason
+    assert outcome(table, mpijob()).reason == engine_messages.no_workload("kubeflow.org/v2beta1/MPIJob")
 
 
 def test_the_revision_changes_with_the_content_and_not_with_comments(monkeypatch: pytest.MonkeyPatch) -> None:

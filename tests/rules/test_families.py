@@ -12,10 +12,12 @@ from tests.helpers import load_text
 from tests.rules.packaged import families_table
 from tests.rules.tables import EXTENDS, SOURCE, outcome
 from webhook.documents import read_documents
+from webhook.engine import messages as engine_messages
 from webhook.engine.outcome import RuleState
 from webhook.objects.tree import get
 from webhook.preview.run import preview
 from webhook.rows.table import Table
+from webhook.rules import messages
 from webhook.rules.load import load_default
 from webhook.rules.problems import TableError
 
@@ -92,7 +94,7 @@ def test_a_larger_job_forms_equal_blocks_on_the_fewest_units(
 ) -> None:
     result = outcome(families_table(), gpu_job(workers))
     if shape is None:
-        assert result.denials[0].startswith(f"{workers} workers form no equal blocks of 8 to 16")
+        assert result.denials[0].startswith(engine_messages.no_blocks(f"{workers} workers", "8 to 16"))
     else:
         assert (result.facts["shape"], result.facts["nodeConfig"]) == (shape, str(size))
         assert f"size={size} unit=nvidia.com/gpu.clique " in str(result.after)
@@ -142,7 +144,7 @@ def test_no_python_and_no_chart_template_contains_the_name_of_a_family() -> None
 
 def test_the_reason_of_a_job_that_selects_an_instance_type_names_the_family() -> None:
     job = mpijob(4, resource=None, worker_spec={"nodeSelector": {TYPE: "gb300-4x"}})
-    assert outcome(families_table(), job).reason == "its workers select an instance type of family nvl72"
+    assert outcome(families_table(), job).reason == engine_messages.selects_type("nvl72")
 
 
 @pytest.mark.parametrize("labels", [{}, {"kueue.x-k8s.io/queue-name": "research"}])
@@ -163,23 +165,17 @@ def test_a_preview_has_the_number_and_size_of_blocks(workers: int) -> None:
     assert sentence(gpu_job(workers)) == f"placed: {SENTENCE_PLACES[workers]}; {waits}"
 
 
-@pytest.mark.parametrize(
-    ("workers", "denial"),
-    [
-        (9, "9 workers form no equal blocks of 4 to 8; use 8 or 10"),
-        (17, "17 workers form no equal blocks of 4 to 8; use 16 or 18"),
-    ],
-)
-def test_a_size_without_a_shape_is_refused_with_the_nearest_sizes(workers: int, denial: str) -> None:
+@pytest.mark.parametrize(("workers", "sizes"), [(9, "8 or 10"), (17, "16 or 18")])
+def test_a_size_without_a_shape_is_refused_with_the_nearest_sizes(workers: int, sizes: str) -> None:
     table = load_text(f"{EXTENDS}{POD_FAMILY}", SOURCE)
-    assert outcome(table, gpu_job(workers)).denials == (denial,)
+    reason = engine_messages.no_blocks(f"{workers} workers", "4 to 8")
+    assert outcome(table, gpu_job(workers)).denials == (engine_messages.use_sizes(reason, sizes),)
     ten = load_text(f"{EXTENDS}{POD_FAMILY.replace('multiple of 1', '10')}", SOURCE)
-    assert outcome(ten, gpu_job(9)).denials == ("no shape of the rule table fits 9 workers; use 8 or 10",)
+    reason = engine_messages.no_shape("9 workers")
+    assert outcome(ten, gpu_job(9)).denials == (engine_messages.use_sizes(reason, "8 or 10"),)
     nine_hundred = load_text(f"{EXTENDS}{POD_FAMILY.replace('multiple of 1', '900')}", SOURCE)
-    sizes = "family pods has one-pod (1 to 8), pods (900): use such a number, or add a shape"
-    assert outcome(nine_hundred, gpu_job(500)).denials == (
-        f"no shape of the rule table fits 500 workers; {sizes}",
-    )
+    reason, shapes = engine_messages.no_shape("500 workers"), "one-pod (1 to 8), pods (900)"
+    assert outcome(nine_hundred, gpu_job(500)).denials == (engine_messages.add_shape(reason, "pods", shapes),)
 
 
 def test_a_shape_that_denies_needs_no_node_config_and_is_ignored_for_jobs_with_a_node_config() -> None:
@@ -229,5 +225,5 @@ def test_a_family_can_be_switched_on_with_only_the_label_of_its_units() -> None:
 
 
 def test_a_family_cannot_be_switched_on_without_the_label_of_its_units() -> None:
-    with pytest.raises(TableError, match="label: is empty: write the node label of your units"):
+    with pytest.raises(TableError, match=f"label: {messages.NO_UNIT_LABEL}"):
         load_text(f"{EXTENDS}{NVL72_ON}}}]\n", SOURCE)

@@ -7,6 +7,7 @@ import pytest
 from common.quantities import requests
 from testbed.mpijob import WORKER, mpijob
 from tests.rules.tables import EXTENDS, assert_problems, extend_table, mutate, outcome, table_with_component
+from webhook.engine import messages as engine_messages
 from webhook.objects.record import ANNOTATIONS
 from webhook.objects.tree import get
 from webhook.rules.load import load_default
@@ -48,7 +49,7 @@ def test_a_job_that_selects_other_nodes_by_a_known_label_is_unchanged(spec: dict
     for annotations in ({}, {INJECT: "true"}):
         result = outcome(TABLE, mpijob(worker_spec=spec, annotations=annotations))
         assert result.operations == ()
-        assert result.reason.startswith("its own selection of nodes leaves out ")
+        assert result.reason.startswith(engine_messages.leaves_out(""))
     label = next(iter(spec.get("nodeSelector", {FAMILY: ""})))
     assert f"({label})" in result.reason
 
@@ -84,7 +85,7 @@ def test_one_term_must_include_ultraservers_by_all_labels() -> None:
         ),
     )
     assert result.operations == ()
-    assert result.reason == "its own selection of nodes leaves out nodes with all labels of family trn2u"
+    assert result.reason == engine_messages.leaves_out(engine_messages.all_labels("trn2u"))
 
 
 NODE_GROUP_FAMILY = """
@@ -123,16 +124,20 @@ def toleration(key: str, **fields: str) -> dict[str, Any]:
         (
             {"kueue.x-k8s.io/queue-name": "inf-small"},
             {},
-            'its label kueue.x-k8s.io/queue-name is "inf-small"',
+            engine_messages.has_label("kueue.x-k8s.io/queue-name", '"inf-small"'),
         ),
         ({"kueue.x-k8s.io/queue-name": "training"}, {}, ""),
-        ({}, toleration("example.com/fleet", value="trn1"), "its workers tolerate example.com/fleet=trn1"),
+        (
+            {},
+            toleration("example.com/fleet", value="trn1"),
+            engine_messages.tolerates("example.com/fleet=trn1"),
+        ),
         ({}, toleration("example.com/fleet", value="ultra"), ""),
         ({}, toleration("example.com/fleet", operator="Exists"), ""),
         (
             {},
             toleration("example.com/trn1-only", operator="Exists"),
-            "its workers tolerate example.com/trn1-only",
+            engine_messages.tolerates("example.com/trn1-only"),
         ),
         ({}, {"tolerations": [{"operator": "Exists"}]}, ""),
     ],
@@ -145,7 +150,7 @@ def test_a_job_with_a_queue_or_toleration_for_other_nodes_is_changed_only_if_it_
     result = outcome(extend_table(ELSEWHERE), job)
     assert bool(result.operations) is not bool(reason)
     if reason:
-        assert result.reason == f"{reason}, which is for other nodes than UltraServers; {INJECT} opts it in"
+        assert result.reason == reason + engine_messages.OPTS_IN
     job["metadata"]["annotations"] = {INJECT: "true"}
     assert outcome(extend_table(ELSEWHERE), job).operations
     assert outcome(TABLE, mpijob(worker_spec=spec)).operations, "the packaged table has no `elsewhere`"
@@ -159,15 +164,16 @@ def test_a_job_that_awss_ultraserver_operator_created_is_unchanged(kind: str) ->
         job["metadata"]["ownerReferences"] = [{"apiVersion": f"{group}/v1beta1", "kind": kind, "name": "w"}]
         result = outcome(TABLE, job)
         assert bool(result.operations) is not unchanged
-        assert (f"a {kind} of {group} created the job and chooses its nodes" in result.reason) is unchanged
+        assert (
+            result.reason == engine_messages.created_by(kind, group) + engine_messages.OPTS_IN
+        ) is unchanged
 
 
 def test_a_job_whose_workers_need_less_than_a_node_is_changed_only_if_it_is_opted_in() -> None:
     small = mpijob(amount=8)
     result = outcome(TABLE, small)
     assert result.operations == ()
-    less = f"less than the 16 {NEURON} that a node has"
-    assert result.reason == f"its workers ask for {less}: request 16, or opt the job in with {INJECT}"
+    assert result.reason == engine_messages.wrong_amount("less", 16, NEURON)
     selector = {"nodeSelector": {"node.kubernetes.io/instance-type": "trn2u.48xlarge"}}
     assert outcome(TABLE, mpijob(amount=8, worker_spec=selector)).operations == ()
     assert outcome(TABLE, mpijob(amount=8, annotations={INJECT: "true"})).operations

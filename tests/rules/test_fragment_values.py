@@ -8,6 +8,7 @@ from contract import keys
 from tests.helpers import load_text
 from tests.rules.fragments import ACCEPTED, REFUSED
 from tests.rules.tables import HEAD, extend_table
+from webhook.rules import messages
 from webhook.rules.lint_rules import unsupported_configs
 from webhook.rules.problems import TableError
 
@@ -46,8 +47,7 @@ def test_a_node_config_that_the_init_script_does_not_support_is_refused() -> Non
     shape = "{name: eight, workers: 8, nodeConfig: 8, together: required, apart: required}"
     family = f"families: [{{name: trn2u, units: [{{label: eight, nodes: 8}}], shapes: [{shape}]}}]\n"
     (message,) = messages_about(family.replace("label: eight", f"label: {keys.SERVER_4}"))
-    assert message.startswith("the init script of rule ")
-    assert message.endswith(": use 1, 2 or 4, or another family")
+    assert message == messages.unsupported_config("init-in-job-image", 8, "1, 2 or 4")
     assert messages_about(family) == []
     ((_, unsupported, _),) = unsupported_configs(extend_table(family))
     assert unsupported == message
@@ -63,7 +63,7 @@ def test_the_message_about_an_unknown_placeholder_suggests_a_similar_placeholder
     (message,) = messages_about_rule(
         {}, warn=f"$({placeholder})", match={"role": "worker", "workload": "mpijob"}
     )
-    assert message == f"unknown placeholder $({placeholder}); did you mean {suggestion!r}?"
+    assert message == messages.unknown_placeholder(placeholder, [], f"; did you mean {suggestion!r}?")
 
 
 def test_a_table_without_extends_gets_one_error() -> None:
@@ -71,4 +71,4 @@ def test_a_table_without_extends_gets_one_error() -> None:
     with pytest.raises(TableError) as caught:
         load_text(HEAD + "rules: []\n", "mine.yaml")
     (problem,) = caught.value.problems
-    assert "add `extends: default`" in problem.message
+    assert problem.message == messages.no_sections("candidates, workloads, families")

@@ -124,7 +124,7 @@ def test_awss_yaml_is_unchanged_with_either_path_of_the_host_file(path: str) -> 
     spec = {"initContainers": [wait, init], "volumes": [{"name": "ultraserver-init", "emptyDir": {}}]}
     result = outcome(TABLE, mpijob(4, launcher_spec=spec))
     assert {key: get(result.after, (*LAUNCHER, "spec", key)) for key in spec} == spec
-    assert [text[: len("kept your value: ")] for text in result.warnings] == ["kept your value: "] * 2
+    assert [warning.code for warning in result.warnings] == ["value-kept"] * 2
     annotations = get(result.after, (*LAUNCHER, "metadata", "annotations"))
     pod = outcome(TABLE, put(LAUNCHER_POD, ("metadata", "annotations"), annotations)).after
     main = pod["spec"]["containers"][1]

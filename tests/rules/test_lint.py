@@ -3,6 +3,7 @@
 import pytest
 
 from common.tablefiles import packaged_texts
+from contract import keys
 from testbed.mpijob import mpijob
 from tests.helpers import load_text
 from tests.rules.tables import (
@@ -15,6 +16,7 @@ from tests.rules.tables import (
     outcome,
     problems,
 )
+from webhook.rows import messages as row_messages
 from webhook.rules import messages
 from webhook.rules.lint import PLACEHOLDERS_OF_SHAPES, notes_on
 from webhook.rules.problems import TableError
@@ -53,25 +55,25 @@ LINT: dict[str, tuple[str, Expected]] = {
             (
                 10,
                 "rules[0].add.spec.schedulerName",
-                "unknown placeholder $(job.nane); did you mean 'job.name'?",
+                messages.unknown_placeholder("job.nane", [], "; did you mean 'job.name'?"),
             )
         ],
     ),
     "an unknown placeholder in a shape": (
         "families:\n  - name: trn2u\n    shapes: [{name: unpaired, warn: $(field.home)}]\n",
-        [(6, "families[0].shapes[0].warn", "unknown placeholder $(field.home); the known ones are family.")],
+        [(6, "families[0].shapes[0].warn", messages.unknown_placeholder("field.home", ["family."]))],
     ),
     "a placeholder in a shape that not every job has": (
         "families:\n  - name: trn2u\n    shapes: [{name: unpaired, warn: $(job.name)}]\n",
-        [(6, "families[0].shapes[0].warn", "unknown placeholder $(job.name); the known ones are family.")],
+        [(6, "families[0].shapes[0].warn", messages.unknown_placeholder("job.name", ["family."]))],
     ),
     "a placeholder as a key": (
         RULE + "    add:\n      metadata:\n        labels:\n          $(shape.name): a\n",
-        [(11, "rules[0].add.metadata.labels[$(shape.name)]", "a key cannot be a placeholder")],
+        [(11, "rules[0].add.metadata.labels[$(shape.name)]", messages.KEY_IS_PLACEHOLDER)],
     ),
     "a value with the placeholder of another value": (
         "values:\n  a: $(value.b)\n  b: x\n",
-        [(5, "values.a", "a value cannot contain the placeholder of another value, $(value.b)")],
+        [(5, "values.a", row_messages.nested_value("value.b"))],
     ),
     "a namespaceSelector with a label other than the name": (
         RULE.replace("worker", "worker, namespaceSelector: {matchLabels: {team: a}}") + "    warn: w\n",
@@ -79,24 +81,24 @@ LINT: dict[str, tuple[str, Expected]] = {
             (
                 7,
                 "rules[0].match.namespaceSelector",
-                "the webhook knows only the label kubernetes.io",
+                row_messages.unknown_label("kubernetes.io/metadata.name", "team"),
             )
         ],
     ),
     "an operator of a label selector without values": (
         RULE.replace("worker", "worker, labelSelector: {matchExpressions: [{key: a, operator: NotIn}]}")
         + "    warn: w\n",
-        [(7, "rules[0].match.labelSelector", "operator NotIn needs values")],
+        [(7, "rules[0].match.labelSelector", row_messages.needs_values("NotIn"))],
     ),
     "a number of a Pod with two sources": (
         WORKLOAD.replace("devices}", "devices, number: {podName: true, label: a}}"),
-        [(7, "workloads[0].groups[0].number", "each summand needs exactly one of label, env and podName")],
+        [(7, "workloads[0].groups[0].number", messages.NOT_ONE_SOURCE)],
     ),
     "a completion mode with a placeholder": (
         WORKLOAD.replace(
             "devices}", "devices, number: {label: a, completionMode: {path: /m, default: $(value.m)}}}"
         ),
-        [(7, "workloads[0].groups[0].number.completionMode.default", "cannot contain a placeholder")],
+        [(7, "workloads[0].groups[0].number.completionMode.default", messages.NO_PLACEHOLDER)],
     ),
     "an unknown placeholder in a condition on the template": (
         RULE.replace("worker", "worker, template: {/spec/a: $(job.peers)}") + "    warn: w\n",
@@ -104,7 +106,7 @@ LINT: dict[str, tuple[str, Expected]] = {
             (
                 7,
                 "rules[0].match.template[0]",
-                "unknown placeholder $(job.peers); the known ones are family.name",
+                messages.unknown_placeholder("job.peers", ["family.name"]),
             )
         ],
     ),
@@ -114,67 +116,67 @@ LINT: dict[str, tuple[str, Expected]] = {
     ),
     "a list and another placeholder in one text": (
         RULE.replace("worker", "worker, template: {/spec/x: $(units.own)-$(shape.name)}") + "    warn: w\n",
-        [(7, "rules[0].match.template", "$(units.own) is a list: it must be the whole value, or all")],
+        [(7, "rules[0].match.template", messages.is_list("units.own", "$(units.own)-$(shape.name)"))],
     ),
     "two lists in one text": (
         RULE.replace("worker", "worker, template: {/spec/x: $(units.own)$(units.belowJob)}")
         + "    warn: w\n",
-        [(7, "rules[0].match.template", "$(units.own) is a list: it must be the whole value, or all")],
+        [(7, "rules[0].match.template", messages.is_list("units.own", "$(units.own)$(units.belowJob)"))],
     ),
     "a list and the placeholder of a value in one text": (
         "values: {a: x}\n"
         + RULE.replace("worker", 'worker, template: {/spec/x: "!$(value.a)$(units.own)"}')
         + "    warn: w\n",
-        [(8, "rules[0].match.template", "$(units.own) is a list: it must be the whole value, or all")],
+        [(8, "rules[0].match.template", messages.is_list("units.own", "!$(value.a)$(units.own)"))],
     ),
     "the function least without a default that is a number": (
         WORKLOAD.replace("default: 1Gi", "function: least"),
-        [(8, "workloads[0].fields.size.default", "must be a number, such as 0, not ''")],
+        [(8, "workloads[0].fields.size.default", messages.not_a_number(""))],
     ),
     "the placeholder of a topology key that not every shape has": (
         RULE + "    warn: $(shape.topologyKey)\n",
-        [(8, "rules[0].warn", "shape single-node has no topologyKey: exclude it by `match.shape`")],
+        [(8, "rules[0].warn", messages.no_topology_key("single-node"))],
     ),
     "a claim with a node config that no shape has": (
         "families: [{name: trn2u, claims: {ours: {takes: node, nodeConfig: 3}}}]\n",
-        [(4, "families[0].claims.ours.nodeConfig", "no shape has node config 3; the known ones are 1, 2, 4")],
+        [(4, "families[0].claims.ours.nodeConfig", messages.no_config(3, "1, 2, 4"))],
     ),
     "a claim with an empty name": (
         "families: [{name: trn2u, claims: {'': {takes: node}}}]\n",
-        [(4, "families[0].claims[]", "'' matches every claim of a job: name a")],
+        [(4, "families[0].claims[]", messages.every_claim(""))],
     ),
     "a rule that does nothing": (
         RULE,
-        [(5, "rules[0]", "does nothing: add `add`, `warn`, `deny`, `unplaced` or `placer`")],
+        [(5, "rules[0]", messages.does_nothing("`add`, `warn`, `deny`, `unplaced` or `placer`"))],
     ),
     "two rules with the same name": (
         RULE + "    warn: a\n  - {name: x, reason: q, match: {role: launcher}, warn: b}\n",
         [
-            (5, "rules[0].name", "'x' is the name of 2 rows"),
-            (9, "rules[1].name", "'x' is the name of 2 rows"),
+            (5, "rules[0].name", messages.same_name("x", 2)),
+            (9, "rules[1].name", messages.same_name("x", 2)),
         ],
     ),
     "two rules with the same content": (
         RULE + "    warn: a\n  - {name: other, reason: q, match: {role: worker}, warn: a}\n",
-        [(9, "rules[1]", "is the same as rule 'x': remove one of the two")],
+        [(9, "rules[1]", messages.same_rule("x"))],
     ),
     "an unknown workload": (
         (
             "rules:\n  - name: x\n    reason: r\n    warn: w\n"
             "    match:\n      role: worker\n      workload: gang\n"
         ),
-        [(10, "rules[0].match.workload", "unknown workload 'gang'; the known ones are ")],
+        [(10, "rules[0].match.workload", messages.unknown_workload("gang", ""))],
     ),
     "a condition on a field that the workload does not have": (
         (
             "rules:\n  - name: x\n    reason: r\n    match:\n      role: worker\n      workload: mpijob\n"
             "      fields: {nope: a}\n    warn: w\n"
         ),
-        [(10, "rules[0].match.fields.nope", "no workload of the rule (mpijob) has a field 'nope'")],
+        [(10, "rules[0].match.fields.nope", row_messages.no_such_field("mpijob", "nope"))],
     ),
     "a default of a field with a placeholder that is not a value": (
         WORKLOAD.replace("default: 1Gi", "default: $(job.id)"),
-        [(8, "workloads[0].fields.size.default", "unknown placeholder $(job.id); the known ones are value.")],
+        [(8, "workloads[0].fields.size.default", messages.unknown_placeholder("job.id", ["value."]))],
     ),
     "a factor from a list that the template does not select": (
         WORKLOAD.replace("devices}", 'devices, number: {podName: true, times: "/jobs[*]/n"}}'),
@@ -182,21 +184,27 @@ LINT: dict[str, tuple[str, Expected]] = {
             (
                 7,
                 "workloads[0].groups[0]",
-                "/jobs[*]/n selects every element of a list, but `template` does not",
+                messages.selects_all("/jobs[*]/n"),
             )
         ],
     ),
     "a label of peers with another placeholder than the job's name": (
         WORKLOAD + "    peers: {app: $(job.id)}\n",
-        [(9, "workloads[0].peers.app", "is '$(job.id)': it must be $(job.name), or have no placeholder")],
+        [(9, "workloads[0].peers.app", row_messages.other_peer("$(job.id)"))],
     ),
     "an unknown placer": (
         "rules:\n  - {name: x, reason: r, warn: w, match: {role: worker, placer: slurm}}\n",
-        [(5, "rules[0].match.placer", 'must be scheduler, kueue, gang or whole-job, not "slurm"')],
+        [
+            (
+                5,
+                "rules[0].match.placer",
+                messages.must_be_one("slurm", ["scheduler", "kueue", "gang", "whole-job"]),
+            )
+        ],
     ),
     "a rule with `placer` and with a condition on the placer": (
         "rules:\n  - {name: x, reason: r, placer: whole-job, match: {role: worker, placer: kueue}}\n",
-        [(5, "rules[0].match.placer", "has no value yet when a rule with `placer` is evaluated")],
+        [(5, "rules[0].match.placer", messages.NO_PLACER_YET)],
     ),
     "a workload with an invalid placement annotation": (
         WORKLOAD + "    place: placer=gate\n",
@@ -209,11 +217,11 @@ LINT: dict[str, tuple[str, Expected]] = {
             + "              - labelSelector: {matchLabels: {ultraserver-webhook.io/block: $(place.block)}}\n"
             "                topologyKey: k\n"
         ),
-        [(13, TERM_PATH, "selects by ultraserver-webhook.io/block: add this label to the Pod, or the Pod")],
+        [(13, TERM_PATH, messages.OWN_LABELS[keys.BLOCK])],
     ),
     "a role that the rule's workload does not have": (
         "rules: [{name: x, reason: r, match: {role: pod, workload: mpijob}, warn: w}]\n",
-        [(4, "rules[0].match.role", "unreachable: no workload of the rule has a group 'pod'")],
+        [(4, "rules[0].match.role", messages.no_group("pod", ""))],
     ),
     "a misspelt role": (
         "rules: [{name: x, reason: r, match: {role: workers, workload: mpijob}, warn: w}]\n",
@@ -221,42 +229,42 @@ LINT: dict[str, tuple[str, Expected]] = {
             (
                 4,
                 "rules[0].match.role",
-                "unreachable: no workload of the rule has a group 'workers'; did you mean 'worker'?",
+                messages.no_group("workers", "; did you mean 'worker'?"),
             )
         ],
     ),
     "a shape with neither nodeConfig nor deny": (
         SHAPE + "        workers: 12\n",
-        [(7, "families[0].shapes[0]", "nodeConfig is missing: add it")],
+        [(7, "families[0].shapes[0]", messages.missing("nodeConfig"))],
     ),
     "a condition that no shape meets": (
         RULE.replace("worker}", "worker, shape: {together: always}}") + "    warn: w\n",
-        [(7, "rules[0].match.shape", "unreachable: no shape of the table has these values")],
+        [(7, "rules[0].match.shape", row_messages.NO_SUCH_SHAPE)],
     ),
     "`unless` with an unknown rule": (
         RULE + "    warn: w\n    unless: nope\n",
-        [(9, "rules[0].unless", "must name rules that come before this rule, not 'nope'")],
+        [(9, "rules[0].unless", messages.not_earlier("nope"))],
     ),
     "`unless` with the rule itself": (
         RULE + "    warn: w\n    unless: x\n",
-        [(9, "rules[0].unless", "must name rules that come before this rule, not 'x'")],
+        [(9, "rules[0].unless", messages.not_earlier("x"))],
     ),
     "a rule with `placer` and `unless`": (
         RULE + "    placer: scheduler\n    unless: native-gang\n",
         [
-            (9, "rules[0].unless", "has no effect in a rule with `placer`"),
-            (9, "rules[0].unless", "must name rules that come before this rule, not 'native-gang'"),
+            (9, "rules[0].unless", messages.UNLESS_OF_PLACER),
+            (9, "rules[0].unless", messages.not_earlier("native-gang")),
         ],
     ),
     "a negative operator in a namespaceSelector": (
         RULE + POD_AFFINITY + "              - topologyKey: k\n                namespaceSelector:\n"
         "                  matchExpressions:\n                    - {key: a, operator: NotIn, values: [b]}\n",
-        [(14, TERM_PATH + ".namespaceSelector", "NotIn here makes kube-scheduler 1.36 match")],
+        [(14, TERM_PATH + ".namespaceSelector", messages.negative_operator("NotIn"))],
     ),
     "DoesNotExist in a namespaceSelector": (
         RULE + POD_AFFINITY + "              - topologyKey: k\n                namespaceSelector:\n"
         "                  matchExpressions:\n                    - {key: a, operator: DoesNotExist}\n",
-        [(14, TERM_PATH + ".namespaceSelector", "DoesNotExist here makes kube-scheduler 1.36 match")],
+        [(14, TERM_PATH + ".namespaceSelector", messages.negative_operator("DoesNotExist"))],
     ),
     "several node selector terms": (
         RULE + "    add:\n      spec:\n        affinity:\n          nodeAffinity:\n"
@@ -270,7 +278,7 @@ LINT: dict[str, tuple[str, Expected]] = {
                     "rules[0].add.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
                     ".nodeSelectorTerms"
                 ),
-                "terms are alternatives, so a rule can add only one: merge them",
+                messages.SEVERAL_TERMS,
             )
         ],
     ),
@@ -281,7 +289,7 @@ LINT: dict[str, tuple[str, Expected]] = {
             (
                 13,
                 TERM_PATH,
-                "selects by ultraserver-webhook.io/job: add job-label to `needs`, or the job's Pods",
+                messages.OWN_LABELS[keys.JOB],
             )
         ],
     ),
@@ -292,13 +300,13 @@ LINT: dict[str, tuple[str, Expected]] = {
             (
                 13,
                 TERM_PATH,
-                "selects by ultraserver-webhook.io/job: add job-label to `needs`, or the job's Pods",
+                messages.OWN_LABELS[keys.JOB],
             )
         ],
     ),
     "a job label with another value": (
         RULE + "    add:\n      metadata:\n        labels:\n          ultraserver-webhook.io/job: mine\n",
-        [(11, "rules[0].add.metadata.labels[ultraserver-webhook.io/job]", "the value of this label must be")],
+        [(11, "rules[0].add.metadata.labels[ultraserver-webhook.io/job]", messages.OTHER_JOB_LABEL)],
     ),
     "the annotation of the webhook's record": (
         RULE + "    add:\n      metadata:\n        annotations:\n          ultraserver-webhook.io/added: a\n",
@@ -313,20 +321,26 @@ LINT: dict[str, tuple[str, Expected]] = {
             (
                 11,
                 "families[0].shapes[1].workers",
-                "unreachable: the earlier shape s with the same node config fits all these numbers",
+                messages.hidden_by("s"),
             )
         ],
     ),
     "the placeholder of an unknown value": (
         RULE + "    warn: $(value.mine)\n",
-        [(8, "rules[0].warn", "unknown placeholder $(value.mine); add mine to values")],
+        [
+            (
+                8,
+                "rules[0].warn",
+                messages.unknown_placeholder("value.mine", [], messages.add_to_values("mine")),
+            )
+        ],
     ),
     "a rule that needs a later rule": (
         (
             "rules:\n  - {name: x, reason: r, match: {role: worker}, warn: w, needs: later}\n"
             "  - {name: later, reason: r, match: {role: worker}, warn: v}\n"
         ),
-        [(5, "rules[0].needs", "must name rules that come before this rule, not 'later'")],
+        [(5, "rules[0].needs", messages.not_earlier("later"))],
     ),
     "a number of workers that does not fill blocks": (
         SHAPE + "        workers: 6\n" + NODE_CONFIG_4,
@@ -334,7 +348,17 @@ LINT: dict[str, tuple[str, Expected]] = {
             (
                 8,
                 "families[0].shapes[0].workers",
-                "6 workers do not fill blocks of 4 (nodeConfig); use nodeConfig 1 or 2",
+                messages.parts_of_blocks(6, 4, messages.use_config("1 or 2")),
+            )
+        ],
+    ),
+    "a range of workers with one node config": (
+        FAMILY_TO_SHAPES + "{name: one, workers: 1 to 7, nodeConfig: 7}\n",
+        [
+            (
+                10,
+                "families[0].shapes[0].workers",
+                messages.parts_of_blocks("1 to 7", 7, messages.range_as_config("1 to 7")),
             )
         ],
     ),
@@ -344,7 +368,7 @@ LINT: dict[str, tuple[str, Expected]] = {
             (
                 10,
                 "families[0].shapes[0].together",
-                "a unit of 4 nodes cannot hold 8 workers: write preferred",
+                messages.small_unit(4, 8),
             )
         ],
     ),
@@ -354,7 +378,7 @@ LINT: dict[str, tuple[str, Expected]] = {
             (
                 10,
                 "families[0].shapes[0].apart",
-                "has no effect, because no rule matches apart: preferred; add such a rule",
+                messages.no_rule_matches("apart", "preferred"),
             )
         ],
     ),
@@ -362,7 +386,7 @@ LINT: dict[str, tuple[str, Expected]] = {
         SHAPE + "        workers: 16\n        nodeConfig: 8\n        apart: required\n",
         [
             (9, "families[0].shapes[0].nodeConfig", "the init script of rule "),
-            (10, "families[0].shapes[0].apart", "apart needs a unit of 8 nodes: add this unit to `units`"),
+            (10, "families[0].shapes[0].apart", messages.needs_unit("apart", 8)),
         ],
     ),
     "more workers than a unit has usable nodes": (
@@ -371,7 +395,7 @@ LINT: dict[str, tuple[str, Expected]] = {
             (
                 10,
                 "families[0].shapes[0].together",
-                "no unit has 8 usable nodes: example.com/pod-domain has 7 of 8 (`usable`); use nodeConfig 7",
+                messages.few_usable(8, "example.com/pod-domain", 7, 8),
             )
         ],
     ),
@@ -381,7 +405,7 @@ LINT: dict[str, tuple[str, Expected]] = {
             (
                 10,
                 "families[0].shapes[0].together",
-                "with nodeConfig 1 each worker works alone, in no unit: remo",
+                messages.no_unit_of_one("together"),
             )
         ],
     ),
@@ -396,17 +420,17 @@ LINT: dict[str, tuple[str, Expected]] = {
             (
                 10,
                 "families[0].shapes[1].workers",
-                "3 workers do not fill blocks of 4 (nodeConfig); use nodeConfig 1",
+                messages.parts_of_blocks(3, 4, messages.use_config("1")),
             ),
         ],
     ),
     "a family whose first instance type is a glob": (
         "families: [{name: trn2u, instanceTypes: [trn2u.*]}]\n",
-        [(4, "families[0].instanceTypes", "the first type must have no * or ?, because jobs that")],
+        [(4, "families[0].instanceTypes", messages.FIRST_TYPE_IS_GLOB)],
     ),
     "more usable nodes than nodes of a unit": (
         "families: [{name: trn2u, units: [{label: rack, nodes: 8, usable: 9}]}]\n",
-        [(4, "families[0].units[0].usable", "must be 8 (`nodes`) or less")],
+        [(4, "families[0].units[0].usable", messages.too_many_usable(8))],
     ),
     "an unknown family": (
         "rules: [{name: x, reason: r, match: {role: worker, family: trn9}, warn: w}]\n",
@@ -414,7 +438,7 @@ LINT: dict[str, tuple[str, Expected]] = {
             (
                 4,
                 "rules[0].match.family",
-                "unreachable: no family of the table has such a name; the table has trn2u",
+                row_messages.no_such_family("trn2u"),
             )
         ],
     ),
@@ -448,7 +472,7 @@ DENYING_SHAPE = '      - {name: none, workers: multiple of 1, deny: "$(job.nodes
     [
         (
             GPU_FAMILY.replace(": 4}", ": {atLeast: 4, atMost: 4}}"),
-            [("shapes", "jobs with this many workers fit no shape: 9, 11, 13, 17; to deny")],
+            [("shapes", messages.no_shape("9, 11, 13, 17"))],
         ),
         (
             GPU_FAMILY + DENYING_SHAPE,
@@ -459,14 +483,14 @@ DENYING_SHAPE = '      - {name: none, workers: multiple of 1, deny: "$(job.nodes
             GPU_FAMILY.replace("nvidia.com/gpu", "example.com/chip").replace(
                 "{name: more", "{name: single, workers: multiple of 1, nodeConfig: 1}\n      - {name: more"
             ),
-            [("shapes", "pins workers to nodes, and a job of shape one in the unit can take these nodes")],
+            [("shapes", messages.pins_workers("one", 8))],
         ),
         (
             "families: [{name: trn2u, shapes: [{name: six, workers: 6, nodeConfig: 2}]}]\n",
             [
                 (
                     "shapes",
-                    "jobs of shape six share units, unlike jobs of other shapes of trn2u: write",
+                    messages.shares_units("six", "trn2u"),
                 )
             ],
         ),
@@ -534,7 +558,7 @@ def test_a_problem_of_a_changed_row_is_reported_at_the_change() -> None:
     assert (source, line, path.endswith("topologyKey")) == (SOURCE, 5, True)
     assert_problems(
         EXTENDS + "families:\n  - name: trn2u\n    shapes:\n      - {name: two-node, workers: 6}\n",
-        [(7, "families[0].shapes[0].together", "a unit of 2 nodes cannot hold 6 workers: write preferred")],
+        [(7, "families[0].shapes[0].together", messages.small_unit(2, 6))],
     )
     text = "rules:\n  - name: apart-across-namespaces\n    match: {role: worker, workload: nope}\n"
     assert (SOURCE, 6, "rules[0].match.workload") in [row[:3] for row in problems(EXTENDS + text)]
@@ -543,10 +567,8 @@ def test_a_problem_of_a_changed_row_is_reported_at_the_change() -> None:
 def test_the_text_of_a_problem_is_file_line_path_and_message() -> None:
     with pytest.raises(TableError) as refused:
         load_text(EXTENDS + RULE, SOURCE)
-    assert (
-        str(refused.value)
-        == "mine.yaml:5: rules[0]: does nothing: add `add`, `warn`, `deny`, `unplaced` or `placer`"
-    )
+    message = messages.does_nothing("`add`, `warn`, `deny`, `unplaced` or `placer`")
+    assert str(refused.value) == f"mine.yaml:5: rules[0]: {message}"
 
 
 def _packaged_line(source: str, number: int) -> str:

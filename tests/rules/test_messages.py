@@ -1,25 +1,29 @@
-"""Tests of the exact reasons, warnings and denials of outcomes, and of the reasons of skipped rules."""
+"""Tests of the reasons, warnings and denials of outcomes, and of the reasons of skipped rules."""
 
 from typing import Any
 
 import pytest
 
 from contract import keys
+from contract.placement import MOST_WORKERS
 from testbed.mpijob import WORKER, mpijob
 from tests.rules.tables import extend_table, outcome, remove_records
+from webhook.engine import messages
+from webhook.engine.messages import message
 from webhook.engine.outcome import Outcome, Response, RuleState
+from webhook.objects.messages import wrong_type
 from webhook.objects.tree import get, put
+from webhook.rows import messages as row_messages
 from webhook.rules.load import load_default
 
-NO_REQUEST = f"the workers request no {keys.NEURON}"
+NO_REQUEST = messages.no_device(keys.NEURON)
 LIMITS = "containers[0].resources.limits"
 TEMPLATE_PATH = "spec.mpiReplicaSpecs.Worker.template"
 LABEL = "node.kubernetes.io/instance-type"
 GPU = "nvidia.com/gpu"
-INJECT_REMEDY = 'use "true" to opt in, "false" to opt out, or remove it'
+INJECT_PATH = f"metadata.annotations[{keys.INJECT}]"
 REPLICAS = ("spec", "mpiReplicaSpecs", "Worker", "replicas")
 RESOURCES = (*WORKER, "spec", "containers", 0, "resources")
-INVALID_COUNT = "the number of workers must be a whole number, 0 or more"
 
 
 def rule(match: str = "role: worker", rest: str = "warn: w") -> str:
@@ -44,42 +48,37 @@ def state_and_reason(result: Outcome, name: str = "x") -> tuple[RuleState, str]:
     return row.state, row.why
 
 
-REQUEST_16 = "request 16, or opt the job in with ultraserver-webhook.io/inject"
-
-
 @pytest.mark.parametrize(
     ("table", "obj", "reason"),
     [
-        ("", {"apiVersion": "v1", "kind": "X"}, "no workload of the rule table matches kind v1/X"),
-        ("mode: off\n", mpijob(), "the whole rule table is switched off"),
-        ("", mpijob(annotations={keys.INJECT: "false"}), f"opted out by {keys.INJECT}"),
-        ("", put(mpijob(), ("metadata", "labels"), {keys.INJECT: "false"}), f"opted out by {keys.INJECT}"),
+        ("", {"apiVersion": "v1", "kind": "X"}, messages.no_workload("v1/X")),
+        ("", {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}, messages.not_a_job("pod")),
+        ("mode: off\n", mpijob(), messages.TABLE_OFF),
+        ("", mpijob(annotations={keys.INJECT: "false"}), messages.OPTED_OUT),
+        ("", put(mpijob(), ("metadata", "labels"), {keys.INJECT: "false"}), messages.OPTED_OUT),
         (
             "",
             put(mpijob(), RESOURCES, {"requests": {keys.NEURON: "1"}}),
-            f"its workers ask for less than the 16 {keys.NEURON} that a node has: {REQUEST_16}",
+            messages.wrong_amount("less", 16, keys.NEURON),
         ),
-        ("", mpijob(annotations={keys.INJECT: "true"}, resource=None), f"opted in by {keys.INJECT}"),
-        ("", mpijob(), "its workers ask for aws.amazon.com/neuron"),
-        ("", mpijob(0), "the job has no workers: spec.mpiReplicaSpecs.Worker.replicas is missing or 0"),
+        ("", mpijob(annotations={keys.INJECT: "true"}, resource=None), messages.OPTED_IN),
+        ("", mpijob(), messages.asks_for(keys.NEURON)),
+        ("", mpijob(0), messages.no_workers("spec.mpiReplicaSpecs.Worker.replicas")),
         (
             "",
             {"apiVersion": "batch/v1", "kind": "Job", "spec": {"parallelism": 0, "template": {}}},
-            "the job has no workers: spec.parallelism is missing or 0",
+            messages.no_workers("spec.parallelism"),
         ),
         ("", mpijob(resource=GPU), NO_REQUEST),
         (
             "",
             put(mpijob(), RESOURCES, {"limits": {keys.NEURON: "sixteen"}}),
-            (
-                f"{NO_REQUEST}: {TEMPLATE_PATH}.spec.{LIMITS}[{keys.NEURON}] "
-                'is "sixteen"; write a number, such as 16'
-            ),
+            messages.not_a_number(NO_REQUEST, f"{TEMPLATE_PATH}.spec.{LIMITS}[{keys.NEURON}]", '"sixteen"'),
         ),
         (
             "",
             mpijob(resource=None, worker_spec={"nodeSelector": {LABEL: "trn2u.48xlarge"}}),
-            "its workers select an instance type of family trn2u",
+            messages.selects_type("trn2u"),
         ),
     ],
 )
@@ -91,10 +90,7 @@ def test_the_reason_of_an_outcome(table: str, obj: dict[str, Any], reason: str) 
 def test_a_job_without_workers_is_reported_with_the_path_of_the_template() -> None:
     job = mpijob()
     del job["spec"]["mpiReplicaSpecs"]["Worker"]
-    assert (
-        outcome(extend_table(""), job).reason
-        == f"the job has no worker template: there is none at {TEMPLATE_PATH}"
-    )
+    assert outcome(extend_table(""), job).reason == messages.no_worker_template(TEMPLATE_PATH)
 
 
 @pytest.mark.parametrize("job", [mpijob(-1), mpijob(annotations={keys.INJECT: "yes"}), mpijob()])
@@ -102,7 +98,7 @@ def test_a_table_in_shadow_changes_nothing_and_reports_what_it_would_do(
     job: dict[str, Any],
 ) -> None:
     enforced, reported = (outcome(extend_table(text), job) for text in ("", "mode: shadow\n"))
-    assert reported.reason == f"the whole rule table only reports; {enforced.reason}"
+    assert reported.reason == messages.table_reports("", enforced.reason)
     assert (reported.after, reported.operations, reported.warnings, reported.denials) == (job, (), (), ())
     assert (reported.fired(RuleState.SHADOWED), reported.fired()) == (enforced.fired(), ())
     assert reported.enforced
@@ -115,45 +111,50 @@ def test_a_table_in_shadow_changes_nothing_and_reports_what_it_would_do(
     [
         (
             mpijob(annotations={keys.INJECT: "yes"}),
-            f'{INJECT_REMEDY}: metadata.annotations[{keys.INJECT}] is "yes"',
+            messages.invalid_opt_in(INJECT_PATH, '"yes"'),
         ),
         (
             mpijob(annotations={keys.INJECT: "x" * 99}),
-            f'{INJECT_REMEDY}: metadata.annotations[{keys.INJECT}] is "{"x" * 58}…',
+            messages.invalid_opt_in(INJECT_PATH, f'"{"x" * 58}…'),
         ),
         *(
             (
                 put(mpijob(), REPLICAS, number),
-                f"{INVALID_COUNT}: spec.mpiReplicaSpecs.Worker.replicas is {text}",
+                messages.invalid_count("spec.mpiReplicaSpecs.Worker.replicas", text),
             )
             for number, text in ((-1, "-1"), (True, "true"), ("4", '"4"'), (4.5, "4.5"))
         ),
         (
+            put(mpijob(), REPLICAS, MOST_WORKERS + 1),
+            messages.too_many_workers(MOST_WORKERS + 1),
+        ),
+        (
             mpijob(worker_spec={"nodeSelector": [1]}),
-            f"{TEMPLATE_PATH}.spec.nodeSelector must be a map, not [1]",
+            wrong_type(f"{TEMPLATE_PATH}.spec.nodeSelector", "a map", [1]),
         ),
         (
             mpijob(worker_spec={"initContainers": {}}),
-            f"{TEMPLATE_PATH}.spec.initContainers must be a list, not {{}}",
+            wrong_type(f"{TEMPLATE_PATH}.spec.initContainers", "a list", {}),
         ),
     ],
 )
 def test_an_invalid_job_is_denied_with_the_field_and_its_value(job: dict[str, Any], denial: str) -> None:
     table = extend_table(adding_rule("initContainers: [{name: i, image: i}]"))
     result = outcome(table, job)
-    assert (result.revision, result.reason, result.denials) == (table.revision, "invalid job", (denial,))
+    assert (result.revision, result.reason) == (table.revision, messages.INVALID_JOB)
+    assert [(text.code, text) for text in result.denials] == [("invalid-job", denial)]
 
 
-COUNT_REMEDY = "it takes 4 or a multiple of 4 workers; change the number of workers, or use node config"
+SIZES = "4 or a multiple of 4"
 CONFIG_PATH = f"metadata.annotations[{keys.NODE_CONFIG}]"
 
 
 @pytest.mark.parametrize(
     ("workers", "config", "denial"),
     [
-        (4, "3", f'the node config must be one of 4, 2, 1: {CONFIG_PATH} is "3"'),
-        (3, "4", f"3 workers do not fit node config 4 of {CONFIG_PATH}: {COUNT_REMEDY} 1"),
-        (2, "4", f"2 workers do not fit node config 4 of {CONFIG_PATH}: {COUNT_REMEDY} 2 or 1"),
+        (4, "3", messages.invalid_config("4, 2, 1", CONFIG_PATH, '"3"')),
+        (3, "4", messages.do_not_fit("3 workers do", 4, CONFIG_PATH, SIZES, "1")),
+        (2, "4", messages.do_not_fit("2 workers do", 4, CONFIG_PATH, SIZES, "2 or 1")),
     ],
 )
 def test_a_node_config_that_does_not_fit_is_denied_with_the_node_configs_that_fit(
@@ -167,51 +168,101 @@ def test_a_node_config_in_a_containers_environment_is_used_and_named() -> None:
     env = [{"name": "OTHER", "value": "1"}, {"name": "NEURON_ULTRASERVER_NODE_CONFIG", "value": "3"}]
     job = mpijob()
     job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["env"] = env
-    text = (
-        "the node config must be one of 4, 2, 1: "
-        "env NEURON_ULTRASERVER_NODE_CONFIG of container 'mpitest' is \"3\""
-    )
-    assert outcome(load_default(), job).denials == (text,)
+    variable = "env NEURON_ULTRASERVER_NODE_CONFIG of container 'mpitest'"
+    assert outcome(load_default(), job).denials == (messages.invalid_config("4, 2, 1", variable, '"3"'),)
 
 
 @pytest.mark.parametrize(
     ("match", "message"),
     [
-        ("role: worker, shape: {nodeConfig: [1, 2]}", "shape four-node has nodeConfig 4, not 1 or 2"),
-        ("role: worker, shape: {name: two-node}", "shape four-node has name four-node, not two-node"),
-        ("role: worker, labelSelector: {matchLabels: {team: a}}", "label team is null, not In a"),
+        ("family: nvl72", row_messages.other_family("trn2u", "nvl72")),
+        ("shape: {nodeConfig: [1, 2]}", row_messages.other_shape("four-node", "nodeConfig", 4, "1 or 2")),
+        ("shape: {name: two-node}", row_messages.other_shape("four-node", "name", "four-node", "two-node")),
+        ("placer: whole-job", row_messages.other_placer("the scheduler", "whole-job admission")),
+        ("devices: [claimed, none]", row_messages.other_devices("requested", "claimed or none")),
+        ("numbered: false", row_messages.NUMBERED[True]),
+        (f"requests: [{GPU}]", row_messages.requests_none("worker", GPU)),
+        ("image: [a/*, b/*]", row_messages.no_image("worker", "a/* or b/*")),
         (
-            "role: worker, namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: a}}",
-            'label kubernetes.io/metadata.name is "default", not In a',
+            "instanceType: Exists",
+            row_messages.other_instance_type("worker", row_messages.NO_INSTANCE_TYPE, "Exists"),
         ),
-        ("role: worker, labels: {team: [a, b]}", 'label team is "", not a or b'),
-        ('role: worker, annotations: {team: ["", b]}', 'annotation team is "c", not DoesNotExist or b'),
-        ("role: worker, namespace: [a, b]", "the namespace is default, not a or b"),
-        (f"role: worker, requests: [{GPU}]", f"the worker asks for none of {GPU}"),
+        ("excludes: {zone: a, rack: b}", row_messages.not_excluded("worker", "zone or rack")),
+        (
+            "template: {/spec/schedulerName: a}",
+            row_messages.other_value(row_messages.of_owner("spec.schedulerName", "worker"), '""', "a"),
+        ),
+        (f"unsupportedCount: {keys.NEURON}", row_messages.valid_count("worker")),
+        ("workers: [3, 5 to 8]", row_messages.other_workers(4, "3 or 5 to 8")),
+        ("labelSelector: {matchLabels: {team: a}}", row_messages.other_value("label team", "null", "In a")),
+        (
+            "namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: a}}",
+            row_messages.other_value("label kubernetes.io/metadata.name", '"default"', "In a"),
+        ),
+        ("single: false", messages.several_templates(1, "worker")),
+        ("labels: {team: [a, b]}", row_messages.other_value("label team", '""', "a or b")),
+        (
+            'annotations: {team: ["", b]}',
+            row_messages.other_value("annotation team", '"c"', "DoesNotExist or b"),
+        ),
+        ("namespace: [a, b]", row_messages.other_value("the namespace", "default", "a or b")),
     ],
 )
 def test_a_skipped_rule_names_the_condition_that_failed(match: str, message: str) -> None:
-    result = outcome(extend_table(rule(match)), mpijob(annotations={"team": "c"}))
+    result = outcome(extend_table(rule(f"role: worker, {match}")), mpijob(annotations={"team": "c"}))
     assert state_and_reason(result) == (RuleState.SKIPPED, message)
+
+
+def test_a_rule_with_a_condition_on_the_shape_is_skipped_for_a_pod() -> None:
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": {keys.JOB: "a"}}}
+    result = outcome(extend_table(rule("role: any, shape: {name: two-node}")), pod)
+    assert state_and_reason(result) == (RuleState.SKIPPED, row_messages.no_shape("pod"))
 
 
 def test_a_skipped_rule_names_its_mode_or_the_rule_that_fired_instead() -> None:
     off = outcome(extend_table(rule(rest="warn: w, mode: off, deny: never")), mpijob())
-    assert state_and_reason(off) == (RuleState.SKIPPED, "switched off")
+    assert state_and_reason(off) == (RuleState.SKIPPED, messages.SWITCHED_OFF)
     assert (off.warnings, off.denials) == ((), ())
     first = "rules:\n  - {name: other, reason: r, match: {role: worker}, warn: w}\n"
     second = rule(rest="warn: w, unless: [other]").removeprefix("rules:\n")
     assert state_and_reason(outcome(extend_table(first + second), mpijob())) == (
         RuleState.SKIPPED,
-        "other fired instead",
+        messages.fired_instead("other"),
     )
+
+
+def test_a_rule_is_skipped_if_the_job_has_no_template_of_its_role() -> None:
+    job = mpijob()
+    del job["spec"]["mpiReplicaSpecs"]["Launcher"]
+    result = outcome(extend_table(rule("role: launcher")), job)
+    assert state_and_reason(result) == (RuleState.SKIPPED, messages.no_template("launcher"))
+
+
+def test_a_rule_is_skipped_if_the_rule_that_it_needs_is_off() -> None:
+    """The reason is known before the templates are read, unlike a reason about a kept value."""
+    needing_rule = rule(rest="warn: w, needs: [first]").removeprefix("rules:\n")
+    off_rule = rule(rest="warn: other, mode: off").replace("name: x", "name: first")
+    result = outcome(extend_table(off_rule + needing_rule), mpijob())
+    assert state_and_reason(result) == (RuleState.SKIPPED, messages.unmet_needs("first"))
+
+
+def test_a_rule_is_skipped_if_an_earlier_rule_sets_the_placer() -> None:
+    first = rule(rest="placer: kueue")
+    second = rule(rest="placer: gang").replace("name: x", "name: second").removeprefix("rules:\n")
+    result = outcome(extend_table(first + second), mpijob())
+    assert state_and_reason(result) == (RuleState.FIRED, "r")
+    assert state_and_reason(result, "second") == (RuleState.SKIPPED, messages.sets_placer("x"))
+
+
+def with_texts(codes: list[str], difference: str) -> list[tuple[str, str]]:
+    return [(code, message(code, difference)) for code in codes]
 
 
 def test_a_rule_is_skipped_if_a_rule_that_it_needs_kept_a_value_of_the_job() -> None:
     second = "  - {name: other, reason: r, match: {role: worker}, warn: w, needs: [x]}\n"
     table = extend_table(adding_rule("schedulerName: ours") + second)
     job = mpijob(worker_spec={"schedulerName": "theirs"})
-    text = "x did not fire, or the job kept a value of its own"
+    text = messages.unmet_needs("x")
     assert state_and_reason(outcome(table, job), "other") == (RuleState.SKIPPED, text)
     assert state_and_reason(outcome(table, mpijob()), "other") == (RuleState.FIRED, "r")
 
@@ -219,10 +270,10 @@ def test_a_rule_is_skipped_if_a_rule_that_it_needs_kept_a_value_of_the_job() -> 
 @pytest.mark.parametrize(
     ("keys_of_rule", "stored", "warnings", "denials"),
     [
-        ("", "theirs", ['kept your value: {} is "theirs", not "ours"'], []),
-        (", onConflict: keep", "theirs", ['kept your value: {} is "theirs", not "ours"'], []),
-        (", onConflict: override", "ours", ['replaced your value: {} is "theirs", not "ours"'], []),
-        (", onConflict: deny", None, [], ['{} is "theirs", not "ours"; remove your value, or opt out']),
+        ("", "theirs", ["value-kept"], []),
+        (", onConflict: keep", "theirs", ["value-kept"], []),
+        (", onConflict: override", "ours", ["value-replaced"], []),
+        (", onConflict: deny", None, [], ["value-refused"]),
         (", quiet: true", "theirs", [], []),
     ],
 )
@@ -231,9 +282,9 @@ def test_a_conflict_is_reported_with_both_values_and_the_result(
 ) -> None:
     table = extend_table(adding_rule("schedulerName: ours, nodeSelector: {zone: a}", keys_of_rule))
     result = outcome(table, mpijob(worker_spec={"schedulerName": "theirs"}))
-    path = f"{TEMPLATE_PATH}.spec.schedulerName"
-    assert list(result.warnings) == [text.format(path) for text in warnings]
-    assert list(result.denials) == [text.format(path) for text in denials]
+    difference = messages.values_differ(f"{TEMPLATE_PATH}.spec.schedulerName", '"theirs"', '"ours"')
+    assert [(text.code, text) for text in result.warnings] == with_texts(warnings, difference)
+    assert [(text.code, text) for text in result.denials] == with_texts(denials, difference)
     if stored:  # the rule also adds its other fields
         spec = get(result.after, (*WORKER, "spec"))
         assert (spec["schedulerName"], spec["nodeSelector"]["zone"]) == (stored, "a")
@@ -255,9 +306,8 @@ def test_a_warning_about_different_maps_has_their_first_ten_keys(count: int, tex
     volume = {"name": "v"} | {f"k{number}": 1 for number in range(count)}
     job = mpijob(worker_spec={"volumes": [volume]})
     result = outcome(extend_table(adding_rule("volumes: [{name: v, emptyDir: {}}]")), job)
-    assert result.warnings == (
-        f"kept your value: {TEMPLATE_PATH}.spec.volumes[v] differs from the webhook's in {text}",
-    )
+    difference = messages.maps_differ(f"{TEMPLATE_PATH}.spec.volumes[v]", text)
+    assert result.warnings == (message("value-kept", difference),)
 
 
 def test_a_rule_in_shadow_changes_nothing_and_reports_what_it_would_do() -> None:

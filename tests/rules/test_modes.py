@@ -4,6 +4,7 @@ import pytest
 
 from testbed.mpijob import LAUNCHER, WORKER, mpijob
 from tests.rules.tables import extend_table, mutate, outcome
+from webhook.engine import messages as engine_messages
 from webhook.engine.outcome import RuleState
 from webhook.objects.tree import get
 from webhook.rules.load import load_default
@@ -55,7 +56,7 @@ def test_a_rule_whose_placeholder_has_no_value_is_skipped_with_a_reason() -> Non
     job["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"] = []
     result = outcome(load_default(), job)
     (row,) = [row for row in result.rules if row.name == "wait-for-all-workers"]
-    assert (row.state, row.why) == (RuleState.SKIPPED, "the job has no value for $(launcher.image)")
+    assert (row.state, row.why) == (RuleState.SKIPPED, engine_messages.no_value("launcher.image"))
 
 
 DEFAULT = load_default()
@@ -67,7 +68,7 @@ def test_switching_a_rule_off_also_stops_only_the_rules_that_need_it(name: str) 
     result = outcome(extend_table(f"rules: [{{name: {name}, mode: off}}]"), mpijob(4))
     stopped = {name, *(rule.name for rule in DEFAULT.rules if rule.needs == (name,))}
     assert set(result.fired()) == set(FIRED) - stopped
-    assert [rule.why for rule in result.rules if rule.name == name] == ["switched off"]
+    assert [rule.why for rule in result.rules if rule.name == name] == [engine_messages.SWITCHED_OFF]
 
 
 def test_the_wait_container_comes_before_the_init_container() -> None:

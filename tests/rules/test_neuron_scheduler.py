@@ -14,6 +14,7 @@ from tests.rules.tables import (
     outcome,
     table_with_component,
 )
+from webhook.rows import messages as row_messages
 from webhook.rules.load import load_default
 
 TABLE = load_default()
@@ -185,7 +186,7 @@ RULE = "rules:\n  - name: x\n    reason: r\n    warn: w\n    match: {role: any, 
 INVALID_TABLES: dict[str, tuple[str, Expected]] = {
     "a type that does not accept one device": (
         "deviceCounts: {trn9.large: [4, 8]}\n",
-        [(4, "deviceCounts[trn9.large]", "one device is valid on every instance type: add 1")],
+        [(4, "deviceCounts[trn9.large]", row_messages.NO_SINGLE_DEVICE)],
     ),
     "text instead of counts": (
         "deviceCounts: {trn9.large: some}\n",
@@ -205,11 +206,11 @@ INVALID_TABLES: dict[str, tuple[str, Expected]] = {
     ),
     "a group with the role any": (
         "workloads:\n  - name: x\n    kinds: [a/v1/X]\n    groups: [{role: any, template: /spec/template}]\n",
-        [(7, "workloads[0].groups[0].role", "'any' cannot be a role: ")],
+        [(7, "workloads[0].groups[0].role", row_messages.reserved_role("any"))],
     ),
     "a group with the role place, a reserved word": (
         "workloads:\n  - name: x\n    kinds: [a/v1/X]\n    groups: [{role: place, template: /spec}]\n",
-        [(7, "workloads[0].groups[0].role", "'place' cannot be a role: ")],
+        [(7, "workloads[0].groups[0].role", row_messages.reserved_role("place"))],
     ),
     "a path in a template by the position of a list element": (
         RULE + 'template: {/spec/containers/0/image: ""}}\n',

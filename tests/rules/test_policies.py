@@ -14,8 +14,10 @@ from webhook.admission.review import Review
 from webhook.engine import Outcome, Request, evaluate
 from webhook.engine.outcome import RuleState
 from webhook.objects.tree import Json
+from webhook.rows import messages as row_messages
 from webhook.rows.policies import Mode
 from webhook.rows.table import MOST_NAMESPACES, Table
+from webhook.rules import messages
 from webhook.rules.lint_policies import policy_notes
 from webhook.rules.load import build, draft_of, load_texts
 from webhook.rules.show import overview
@@ -223,27 +225,27 @@ def test_a_rule_denies_the_jobs_that_meet_its_condition(
         (
             "{rules: {ultraserver-node: off}, reason: r}",
             ".rules[ultraserver-node]",
-            "no rule is called 'ultraserver-node'; did you mean 'ultraserver-nodes'?",
+            messages.no_rule("ultraserver-node", "; did you mean 'ultraserver-nodes'?"),
         ),
-        ("{mode: off}", "", "reason is missing: add it"),
+        ("{mode: off}", "", messages.missing("reason")),
         ("{mode: off, reason: ''}", ".reason", "must be a reason in words, not"),
         ("{mode: off, reason: r, namespaces: ''}", ".namespaces", "must be the name of a namespace"),
-        ("{namespaces: a, reason: r}", "", "does nothing: add `mode` or `rules`"),
+        ("{namespaces: a, reason: r}", "", messages.does_nothing("`mode` or `rules`")),
         ("{mode: off, reason: r, until: 2027-01-15T08:00:00}", ".until", '"2027-01-15T08:00:00" has no'),
         ("{mode: off, reason: r, until: 2027-01-15}", ".until", '"2027-01-15" has no time zone'),
-        ("{mode: off, reason: r, until: 1800000000}", ".until", "1800000000 is not a string: write it as"),
+        ("{mode: off, reason: r, until: 1800000000}", ".until", row_messages.not_a_time(1800000000)),
         ("{mode: off, reason: r, until: tomorrow}", ".until", '"tomorrow" is not a date with a time'),
         (
             "{mode: off, reason: r, until: 0001-01-01T00:00:00+14:00}",
             ".until",
-            "0001-01-01T00:00:00+14:00 is long",
+            row_messages.too_early("0001-01-01T00:00:00+14:00", 2000),
         ),
         (
             "{mode: off, reason: r, labels: {ultraserver-webhook.io/job: x}}",
             ".labels[ultraserver-webhook.io/job]",
-            "rule job-label sets this label",
+            messages.label_of_rule("job-label"),
         ),
-        ("{mode: off, reason: r, untl: x}", ".untl", "unknown key 'untl'; did you mean 'until'?"),
+        ("{mode: off, reason: r, untl: x}", ".untl", messages.unknown_key("untl", ["until"])),
     ],
 )
 def test_an_invalid_policy_is_refused(row: str, key: str, message: str) -> None:
@@ -276,7 +278,7 @@ def test_a_policy_that_an_earlier_policy_hides_is_refused(first: str, second: st
         return
     (problem,) = problems(f"{EXTENDS}policies:\n  - {{{first}, reason: r}}\n  - {{{second}, reason: r}}\n")
     assert problem[1:3] == (6, "policies[1]")
-    assert problem[3].startswith("unreachable: policies[0] for ")
+    assert problem[3].startswith(messages.hidden_policy(0, "SCOPE").partition("SCOPE")[0])
 
 
 def test_a_policy_without_until_never_ends() -> None:
@@ -301,14 +303,14 @@ def test_lint_notes_rules_without_effect_and_policies_that_ended(mode: str, text
     table = build(draft)
     notes = [(note.line, note.message) for note in policy_notes(draft, table, END - 1)]
     assert notes[:2] == [
-        (7, f"rule second does nothing: it needs first, which is {text}"),
-        (9, "rule fourth does nothing: it needs second, which is off"),
+        (7, messages.idle_rule("second", f"first, which is {text}")),
+        (9, messages.idle_rule("fourth", "second, which is off")),
     ]
-    third = "rule third does nothing: it needs second, which is off, and job-label, which is in shadow"
+    third = messages.idle_rule("third", "second, which is off, and job-label, which is in shadow")
     assert (11, third) in notes
     assert {line for line, _ in notes[2:]} == {11}
     notes = [(note.line, note.message) for note in policy_notes(draft, table, END)]
-    assert notes[-1] == (12, "ended at 2027-01-15T08:00:00Z and has no effect: remove it")
+    assert notes[-1] == (12, messages.has_ended("2027-01-15T08:00:00Z"))
 
 
 def test_the_overview_lists_policies() -> None:
@@ -318,6 +320,7 @@ def test_the_overview_lists_policies() -> None:
         )
     )
     assert " ".join(rows.split()).count(f"a|b any shadow, job-label off {END_TEXT} r every any off - r") == 1
+    assert [line for line in rows.splitlines() if line in messages.STAGES] == [*messages.STAGES]
 
 
 GUARANTEE = "namespaces: vision-*, unit: neuron.amazonaws.com/ultraserver-server-id-4, count: 2"
@@ -326,18 +329,22 @@ GUARANTEE = "namespaces: vision-*, unit: neuron.amazonaws.com/ultraserver-server
 @pytest.mark.parametrize(
     ("rows", "path", "message"),
     [
-        (["namespaces: a, unit: example.com/rack, count: 1"], "guarantees[0].unit", "no family that is on"),
+        (
+            ["namespaces: a, unit: example.com/rack, count: 1"],
+            "guarantees[0].unit",
+            messages.no_unit("example.com/rack", ""),
+        ),
         (
             [GUARANTEE, GUARANTEE.replace("vision-*", "vision-b")],
             "guarantees[1]",
-            "unreachable: earlier guarantees",
+            messages.HIDDEN_GUARANTEE,
         ),
         (
             [GUARANTEE, GUARANTEE.replace("server-id-4", "server-id-2")],
             "guarantees[0].unit",
-            "must be the same in all guarantees of a family",
+            messages.other_unit("neuron.amazonaws.com/ultraserver-server-id-2"),
         ),
-        ([GUARANTEE.replace("2", "0")], "guarantees[0]", "does nothing: add `count` or `preempts`"),
+        ([GUARANTEE.replace("2", "0")], "guarantees[0]", messages.does_nothing("`count` or `preempts`")),
         (
             [GUARANTEE.replace("vision-*", "Vision")],
             "guarantees[0].namespaces",

@@ -5,6 +5,8 @@ import pytest
 from tests.helpers import load_text
 from tests.rules.tables import EXTENDS, HEAD, RULE, SOURCE, Expected, assert_problems, problems
 from webhook.objects.tree import walk
+from webhook.rows import messages as row_messages
+from webhook.rules import messages
 from webhook.rules.messages import FORMS
 from webhook.rules.problems import TableError
 from webhook.rules.schema import pod_template, published_schema
@@ -12,7 +14,7 @@ from webhook.rules.schema import pod_template, published_schema
 INVALID_ROWS: dict[str, tuple[str, Expected]] = {
     "an unknown key of a rule": (
         RULE + "    warn: w\n    ad: {}\n",
-        [(9, "rules[0].ad", "unknown key 'ad'; did you mean 'add'?")],
+        [(9, "rules[0].ad", messages.unknown_key("ad", ["add"]))],
     ),
     "a removed key of 0.2.0": (
         RULE.replace("worker", "worker, volume: v") + "    warn: w\n",
@@ -20,17 +22,17 @@ INVALID_ROWS: dict[str, tuple[str, Expected]] = {
             (
                 7,
                 "rules[0].match.volume",
-                "unknown key 'volume': template: {/spec/volumes[name=NAME]/name: Exists} replaces this key",
+                messages.removed_key("volume", "template: {/spec/volumes[name=NAME]/name: Exists}"),
             )
         ],
     ),
     "a removed key of a section of 0.2.0": (
         "candidates: {olderTypeLabels: [a]}\n",
-        [(4, "candidates.olderTypeLabels", "unknown key 'olderTypeLabels': instanceTypeLabels replaces")],
+        [(4, "candidates.olderTypeLabels", messages.removed_key("olderTypeLabels", "instanceTypeLabels"))],
     ),
     "an unknown key of a field": (
         "workloads: [{name: job, fields: {a: {path: /a, dflt: b}}}]\n",
-        [(4, "workloads[0].fields.a.dflt", "unknown key 'dflt'; did you mean 'default'?")],
+        [(4, "workloads[0].fields.a.dflt", messages.unknown_key("dflt", ["default"]))],
     ),
     "an unknown key that no known key resembles": (
         RULE + "    warn: w\n    zzz: {}\n",
@@ -44,22 +46,25 @@ INVALID_ROWS: dict[str, tuple[str, Expected]] = {
     ),
     "an unknown key in a fragment": (
         RULE + "    add:\n      spec:\n        nodeSelektor: {a: b}\n",
-        [(10, "rules[0].add.spec.nodeSelektor", "unknown key 'nodeSelektor'; did you mean 'nodeSelector'?")],
+        [(10, "rules[0].add.spec.nodeSelektor", messages.unknown_key("nodeSelektor", ["nodeSelector"]))],
     ),
     "a number instead of text": (
         "values:\n  waitSeconds: 1800\n",
-        [(5, "values.waitSeconds", "must be text (in quotes), not 1800")],
+        [(5, "values.waitSeconds", messages.must_have_type(1800, ["string"]))],
     ),
     "a map instead of a list": (
         "rules: {}\n",
-        [(4, "rules", "must be a list (lines that begin with -), not {}")],
+        [(4, "rules", messages.must_have_type({}, ["array"]))],
     ),
-    "a list instead of a map": ("values: []\n", [(4, "values", "must be a map (KEY: VALUE), not []")]),
-    "a row that is not a map": ("rules:\n  - x\n", [(5, "rules[0]", 'must be a map (KEY: VALUE), not "x"')]),
-    "a row without a name": ("rules:\n  - reason: x\n", [(5, "rules[0]", "name is missing: add it")]),
+    "a list instead of a map": ("values: []\n", [(4, "values", messages.must_have_type([], ["object"]))]),
+    "a row that is not a map": (
+        "rules:\n  - x\n",
+        [(5, "rules[0]", messages.must_have_type("x", ["object"]))],
+    ),
+    "a row without a name": ("rules:\n  - reason: x\n", [(5, "rules[0]", messages.missing("name"))]),
     "a new row without a required key": (
         "rules:\n  - name: x\n    warn: w\n    reason: r\n",
-        [(5, "rules[0]", "match is missing: add it")],
+        [(5, "rules[0]", messages.missing("match"))],
     ),
     "a change of an unknown row": (
         (
@@ -67,8 +72,16 @@ INVALID_ROWS: dict[str, tuple[str, Expected]] = {
             "families:\n  - {name: trn2u, shapes: [{name: multinode, warn: w}]}\n"
         ),
         [
-            (5, "rules[0]", "no row has the name 'blocks-hole'; did you mean 'blocks-whole'?"),
-            (7, "families[0].shapes[0]", "no row has the name 'multinode'; did you mean 'multi-node'?"),
+            (
+                5,
+                "rules[0]",
+                messages.unknown_row("blocks-hole", "; did you mean 'blocks-whole'?", "match and reason"),
+            ),
+            (
+                7,
+                "families[0].shapes[0]",
+                messages.unknown_row("multinode", "; did you mean 'multi-node'?", "nodeConfig and workers"),
+            ),
         ],
     ),
     "a role that is not a name": (
@@ -113,7 +126,15 @@ INVALID_ROWS: dict[str, tuple[str, Expected]] = {
     ),
     "a misspelt family": (
         "families:\n  - name: trn2\n    shapes: [{name: s, workers: 5, nodeConfig: 1}]\n",
-        [(5, "families[0]", "no row has the name 'trn2'; did you mean 'trn2u'?; a new row needs inst")],
+        [
+            (
+                5,
+                "families[0]",
+                messages.unknown_row(
+                    "trn2", "; did you mean 'trn2u'?", "instanceTypes and shapes and wholeNode"
+                ),
+            )
+        ],
     ),
     "a role with a capital letter": (
         RULE.replace("worker", "Worker") + "    warn: w\n",
@@ -130,11 +151,11 @@ INVALID_ROWS: dict[str, tuple[str, Expected]] = {
     ),
     "a range that ends before it begins": (
         "families:\n  - name: trn2u\n    shapes: [{name: s, workers: 16 to 8, nodeConfig: 1}]\n",
-        [(6, "families[0].shapes[0].workers", "is '16 to 8': the second number must be the larger")],
+        [(6, "families[0].shapes[0].workers", row_messages.not_ascending("16 to 8"))],
     ),
     "an invalid mode": (
         "rules:\n  - name: ultraserver-nodes\n    mode: audit\n",
-        [(6, "rules[0].mode", 'must be enforce, shadow or off, not "audit"')],
+        [(6, "rules[0].mode", messages.must_be_one("audit", ["enforce", "shadow", "off"]))],
     ),
 }
 
@@ -156,12 +177,12 @@ def test_every_violation_of_the_schema_is_reported_at_once() -> None:
 
 
 INVALID_TEXTS: dict[str, tuple[str, Expected]] = {
-    "an empty file": ("", [(1, "", "a rule table must be one YAML document, and this file has 0")]),
+    "an empty file": ("", [(1, "", messages.not_one_document(0))]),
     "two documents": (
         HEAD + "---\n" + HEAD,
-        [(1, "", "a rule table must be one YAML document, and this file has 2")],
+        [(1, "", messages.not_one_document(2))],
     ),
-    "a list": ("- a\n", [(1, "", 'must be a map (KEY: VALUE), not ["a"]')]),
+    "a list": ("- a\n", [(1, "", messages.must_have_type(["a"], ["object"]))]),
     "invalid YAML": (EXTENDS + "rules: [\n", [(5, "", "did not find expected node content")]),
     "an unknown version": (HEAD.replace("v1alpha2", "v2"), [(1, "apiVersion", "must be ")]),
     "the version of 0.2.0": (
@@ -170,7 +191,7 @@ INVALID_TEXTS: dict[str, tuple[str, Expected]] = {
             (
                 1,
                 "apiVersion",
-                "ultraserver-webhook.io/v1alpha1 is the form of release 0.2.0: `ultraserver-webhook rules",
+                messages.old_version("ultraserver-webhook.io/v1alpha1", "ultraserver-webhook.io/v1alpha2"),
             )
         ],
     ),
@@ -191,9 +212,8 @@ def test_a_text_that_is_not_a_table_is_refused(name: str) -> None:
 
 
 def test_a_table_without_extends_must_have_every_required_section() -> None:
-    messages = problems(HEAD)
-    message = "the table has no candidates, workloads, families, rules: add `extends: default`"
-    assert [row[3] for row in messages] == [f"{message}, which takes them from the packaged table"]
+    message = messages.no_sections("candidates, workloads, families, rules")
+    assert [row[3] for row in problems(HEAD)] == [message]
 
 
 def test_a_text_that_is_not_utf_8_is_refused_with_the_line() -> None:

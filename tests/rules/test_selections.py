@@ -6,6 +6,7 @@ import pytest
 
 from testbed.mpijob import WORKER, mpijob
 from tests.rules.tables import outcome
+from webhook.engine import messages as engine_messages
 from webhook.objects.tree import get, put
 from webhook.rules.load import load_default, load_installed
 
@@ -151,12 +152,33 @@ POSSIBLE = {
 
 def waiting_warnings(spec: Any, workers: int = 4) -> list[str]:
     job = put(mpijob(workers, worker_spec=spec), (*WORKER, "metadata", "labels"), {"app": "train"})
-    return [text for text in outcome(TABLE, job).warnings if text.startswith("the job waits forever: ")]
+    return [
+        text for text in outcome(TABLE, job).warnings if text.startswith(engine_messages.waits_forever(""))
+    ]
 
 
 @pytest.mark.parametrize("spec", IMPOSSIBLE.values(), ids=IMPOSSIBLE)
 def test_a_selection_that_no_nodes_can_match_is_a_warning(spec: Any) -> None:
     assert len(waiting_warnings(spec)) == 1
+
+
+AFFINITY = "spec.mpiReplicaSpecs.Worker.template.spec.affinity"
+
+
+@pytest.mark.parametrize(
+    ("case", "contradiction"),
+    [
+        ("two zones in one term", engine_messages.no_value_left(ZONE)),
+        ("own workers on one node", engine_messages.one_node(f"{AFFINITY}.podAffinity.{REQUIRED}[0]")),
+        (
+            "own workers on different units",
+            engine_messages.not_alone(f"{AFFINITY}.podAntiAffinity.{REQUIRED}[0]", 4, UNIT),
+        ),
+    ],
+)
+def test_the_warning_names_the_requirement_that_no_nodes_can_meet(case: str, contradiction: str) -> None:
+    (warning,) = waiting_warnings(IMPOSSIBLE[case])
+    assert contradiction in warning
 
 
 @pytest.mark.parametrize("spec", POSSIBLE.values(), ids=POSSIBLE)
@@ -207,9 +229,10 @@ def test_a_selection_of_too_few_units_for_the_job_is_a_warning(
     spec: Any, workers: int, *, warns: bool
 ) -> None:
     """Protects users whose job selects fewer UltraServers than it needs, and so waits forever."""
-    messages = waiting_warnings(spec, workers)
-    assert len(messages) == warns
-    assert all("fewer than" in text and UNIT in text for text in messages)
+    contradiction = engine_messages.few_values_left(workers // 4, UNIT)
+    warnings = waiting_warnings(spec, workers)
+    assert len(warnings) == warns
+    assert all(contradiction in text for text in warnings)
 
 
 def test_the_workers_of_a_job_may_match_different_terms() -> None:
@@ -220,12 +243,12 @@ def test_the_workers_of_a_job_may_match_different_terms() -> None:
 def test_the_reason_names_both_labels_if_a_job_selects_two_instance_types() -> None:
     types = {TYPE: "trn2u.48xlarge", "beta.kubernetes.io/instance-type": "ml.trn2u.48xlarge"}
     reason = outcome(TABLE, mpijob(4, worker_spec={"nodeSelector": types})).reason
-    assert "asks for two instance types at once, which no node has" in reason
-    assert all(f'{label} "{value}"' in reason for label, value in types.items())
+    pairs = (f'{label} "{value}"' for label, value in types.items())
+    assert reason == engine_messages.two_types(" and ".join(pairs))
 
 
 def test_one_worker_can_select_a_node_name_and_several_workers_cannot() -> None:
     """Protects users of jobs on single nodes, which have no topology key, from a job that waits forever."""
     assert waiting_warnings({"nodeSelector": {HOST: "node-1"}}, 1) == []
-    (message,) = waiting_warnings({"nodeSelector": {HOST: "node-1"}}, 3)
-    assert f"leave fewer than 3 values of label {HOST}" in message
+    (warning,) = waiting_warnings({"nodeSelector": {HOST: "node-1"}}, 3)
+    assert engine_messages.few_values_left(3, HOST) in warning

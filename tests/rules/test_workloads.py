@@ -13,7 +13,9 @@ from tests.plane.kinds.jobs import job, jobset, leaderworkerset, named, pytorchj
 from tests.rules.tables import EXTENDS, Expected, assert_problems, outcome
 from tests.t9k import t9k_mpijob
 from webhook.objects.tree import drop, get
+from webhook.rows import messages as row_messages
 from webhook.rows.table import Table
+from webhook.rules import messages
 from webhook.rules.load import load_installed
 
 KINDS = Path(__file__).parent.parent / "data" / "workloads" / "kinds.yaml"
@@ -100,7 +102,7 @@ RESEARCH = {"kueue.x-k8s.io/queue-name": "research-a"}
     [
         (RESEARCH, {}, "research-1", ""),
         (RESEARCH, {"example.com/team": "core"}, "research-1", ""),
-        (RESEARCH, {}, "batch", "the namespace is batch, not research-*"),
+        (RESEARCH, {}, "batch", row_messages.other_value("the namespace", "batch", "research-*")),
         (
             {"kueue.x-k8s.io/queue-name": 5},
             {},
@@ -159,29 +161,29 @@ INVALID_WORKLOADS: dict[str, tuple[str, Expected]] = {
             (
                 6,
                 "workloads[0].kinds",
-                "unreachable: workload mpijob already reads every kubeflow.org/v2beta1/MPIJob",
+                messages.hidden_workload("mpijob", "kubeflow.org/v2beta1/MPIJob"),
             )
         ],
     ),
     "a condition on an unknown field": (
         WORKLOAD + GROUP + "    when: {queue: x}\n",
-        [(8, "workloads[0].when.queue", "the workload has no field 'queue'; its fields are none")],
+        [(8, "workloads[0].when.queue", messages.no_field("queue", "none"))],
     ),
     "a worker that takes no node": (
         WORKLOAD + "    groups: [{role: worker, template: /t}]\n",
-        [(7, "workloads[0].groups[0].takesNodes", "'worker' is the role of pods that take nodes")],
+        [(7, "workloads[0].groups[0].takesNodes", messages.takes_nodes("worker"))],
     ),
     "two groups with the same role": (
         WORKLOAD + "    groups: [{role: a, template: /t}, {role: a, template: /u}]\n",
-        [(7, "workloads[0].groups[1].role", "'a' is the role of two groups")],
+        [(7, "workloads[0].groups[1].role", messages.same_role("a"))],
     ),
     "one template for two groups": (
         WORKLOAD + "    groups: [{role: a, template: /t}, {role: b, template: /t}]\n",
-        [(7, "workloads[0].groups[1].template", "is already the template of group 'a': use")],
+        [(7, "workloads[0].groups[1].template", messages.same_template("a"))],
     ),
     "a Pod with another template": (
         WORKLOAD + "    groups: [{role: a, template: ''}, {role: b, template: /t}]\n",
-        [(7, "workloads[0].groups[0].template", "is empty, so the object is a Pod")],
+        [(7, "workloads[0].groups[0].template", messages.SEVERAL_GROUPS)],
     ),
 }
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from tests.rules.tables import EXTENDS, extend_table, mutate
 from webhook.cli import main
 from webhook.documents import read_documents
 from webhook.rules.load import load_default
+from webhook.ruletests import messages
 from webhook.ruletests.folder import write_snapshots
 
 FIRED = {"rules": {"job-label": "fired"}}
@@ -49,7 +51,7 @@ def test_a_case_passes_and_rules_that_never_fired_are_listed(tmp_path: Path) -> 
     second_case = case("two", expect={"outcome": "placed"})
     result = run_tests(write_files(tmp_path, a=[case(expect={"outcome": "allowed", **FIRED}), second_case]))
     summary, never_fired, *_ = result.stdout.splitlines()
-    assert (result.exit_code, summary) == (0, "2 cases, 0 failed")
+    assert (result.exit_code, summary) == (0, messages.summary(2, 0))
     assert never_fired.startswith("never fired: native-gang, pods-not-at-once, ")
     assert " job-label," not in result.stdout
     (table := tmp_path / ".table.yaml").write_text(EXTENDS + TEAM)
@@ -95,7 +97,7 @@ def test_update_does_not_write_through_a_link(tmp_path: Path, target: str) -> No
     (link := folder / "b.snapshots.yaml").symlink_to(target)
     result = run_tests(folder, "--update")
     assert result.exit_code == 2
-    assert f"{link}: is a link to {target}: " in result.stderr
+    assert f"{link}: {messages.is_link(target)}" in result.stderr
     assert (folder / target).read_text() == "{}"
     assert not (folder / "a.snapshots.yaml").exists()
 
@@ -104,7 +106,8 @@ def test_snapshots_are_not_written_to_hidden_files_or_linked_folders(tmp_path: P
     (tmp_path / "real").mkdir()
     (tmp_path / "linked").symlink_to("real")
     for name in (".git/x.snapshots.yaml", "real/.x.yaml", "linked/x.snapshots.yaml"):
-        with pytest.raises(PermissionError, match=r"is hidden|a link to real"):
+        reason = messages.is_link("real") if name.startswith("linked") else messages.IS_HIDDEN
+        with pytest.raises(PermissionError, match=re.escape(reason)):
             write_snapshots(tmp_path, {name: {"one": JOB}})
     assert not [*(tmp_path / "real").iterdir()]
 
@@ -122,21 +125,35 @@ def test_update_replaces_a_file_and_keeps_its_mode(tmp_path: Path) -> None:
 FAILING_EXPECTATIONS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "outcome": (
         {"outcome": "denied"},
-        ["outcome: expected denied, got changed, allowed: its workers ask for"],
+        [f"outcome: {messages.other_outcome('denied', 'changed, allowed', '')}its workers ask for"],
     ),
     "rule": (
         {"rules": {"job-label": "skipped"}},
-        ["rules: job-label: expected skipped, got fired: The label"],
+        [f"rules: job-label: {messages.other_outcome('skipped', 'fired', '')}The label"],
+    ),
+    "rule for other objects": (
+        {"rules": {"blocks-whole": "fired"}},
+        [f"rules: blocks-whole: {messages.other_outcome('fired', 'skipped', messages.FOR_OTHER_OBJECTS)}"],
+    ),
+    "shadow": (
+        {"shadow": "unchanged"},
+        [f"shadow: {messages.other_enforced('unchanged', 'changed', 'its workers ask for')}"],
     ),
     "unknown rule": (
         {"rules": {"job-lable": "skipped"}},
-        ["rules: the packaged table, which is tested without -f, has no rule 'job-lable'; did you"],
+        [f"rules: {messages.no_packaged_rule('job-lable', '; did you mean ')}'job-label'?"],
     ),
-    "verdict": ({"outcome": "not placed"}, ["outcome: expected not placed, got changed, allowed: its"]),
-    "message": ({"messages": ["nodes form"]}, ["messages: expected 'nodes form', but the messages are:"]),
+    "verdict": (
+        {"outcome": "not placed"},
+        [f"outcome: {messages.other_outcome('not placed', 'changed, allowed', 'its')}"],
+    ),
+    "message": ({"messages": ["nodes form"]}, [f"messages: {messages.no_message('nodes form', 'nothing')}"]),
     "patch": ({"patch": []}, ["patch: --- expected", "+    node.kubernetes.io/instance-type: trn2u."]),
-    "missing snapshot": ({"snapshot": True}, ["snapshot: the case has no snapshot yet"]),
-    "no workload": ({"outcome": "no-workload"}, ["outcome: expected no-workload, got changed, allowed"]),
+    "missing snapshot": ({"snapshot": True}, [f"snapshot: {messages.NO_SNAPSHOT}"]),
+    "no workload": (
+        {"outcome": "no-workload"},
+        [f"outcome: {messages.other_outcome('no-workload', 'changed, allowed', '')}"],
+    ),
 }
 
 
@@ -169,22 +186,23 @@ def test_an_object_of_an_unknown_kind_passes_only_if_expected(
     job = {**JOB, "kind": "MPIjob"}
     second_case = case("two", obj={**job, "metadata": {"namespace": {}}}, expect={"outcome": "no-workload"})
     result = run_tests(write_files(tmp_path, a=[case(obj=job, expect={"patch": []}), second_case]))
-    assert "outcome: expected a kind of the table, got no-workload, allowed: no workload" in result.stdout
-    assert "2 cases, 1 failed" in result.stdout
+    reason = messages.other_outcome(messages.KNOWN_KIND, "no-workload, allowed", "no workload")
+    assert f"outcome: {reason}" in result.stdout
+    assert messages.summary(2, 1) in result.stdout
 
 
 UNUSABLE_FILES: dict[str, tuple[dict[str, Any], str]] = {
-    "an empty folder": ({}, ":1: the folder has no YAML file"),
-    "an empty list of cases": ({"a": "[]"}, ":1: the folder has no YAML file"),
+    "an empty folder": ({}, f":1: {messages.NO_CASES}"),
+    "an empty list of cases": ({"a": "[]"}, f":1: {messages.NO_CASES}"),
     "invalid YAML": ({"a": "- [\n"}, "a.yaml:2: "),
-    "an unused file": ({"a": [case()], "b": JOB}, "b.yaml:1: is not a list of cases, and no case uses"),
-    "an empty file": ({"a": [case()], "b": "# nothing\n"}, "b.yaml:1: is not a list of cases"),
-    "two lists": ({"a": "- a\n---\n- b\n"}, "a.yaml:1: a file of cases must be one YAML document"),
+    "an unused file": ({"a": [case()], "b": JOB}, f"b.yaml:1: {messages.UNUSED_FILE}"),
+    "an empty file": ({"a": [case()], "b": "# nothing\n"}, f"b.yaml:1: {messages.UNUSED_FILE}"),
+    "two lists": ({"a": "- a\n---\n- b\n"}, f"a.yaml:1: {messages.SEVERAL_DOCUMENTS}"),
     "two cases with one name": (
         {"a": [case()], "b": [case()]},
-        "b.yaml:1: [0].name: 'one' is also the name of ",
+        f"b.yaml:1: [0].name: {messages.same_name('one', 'FOLDER').partition('FOLDER')[0]}",
     ),
-    "an unknown key": ({"a": [case(objct=1)]}, "a.yaml:1: [0].objct: unknown key"),
+    "an unknown key": ({"a": [case(objct=1)]}, f"a.yaml:1: [0].objct: {messages.UNKNOWN_KEY}"),
     "an unknown outcome": (
         {"a": [case(expect={"outcome": "alowed"})]},
         "[0].expect.outcome: must be placed, not placed, allo",
@@ -195,9 +213,9 @@ UNUSABLE_FILES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "an empty expectation": (
         {"a": "- {name: one, object: x.yaml, expect: {}}\n"},
-        "[0].expect: is empty",
+        f"[0].expect: {messages.NOTHING_EXPECTED}",
     ),
-    "a list as object": ({"a": [case(obj=["x"])]}, "a.yaml:1: [0].object: must be an object, or the path"),
+    "a list as object": ({"a": [case(obj=["x"])]}, f"a.yaml:1: [0].object: {messages.NO_OBJECT}"),
     "a time without zone": ({"a": [case(now="2026-11-23T12:00:00")]}, "a.yaml:1: [0].now: "),
     "a time that is a number": (
         {"a": [case(now=1764000000)]},
@@ -205,17 +223,27 @@ UNUSABLE_FILES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a missing file": (
         {"a": [case(obj="x.yaml")]},
-        "[0].object: there is no file x.yaml in ",
+        f"[0].object: {messages.no_file('x.yaml', '', '')}",
     ),
-    "a file outside of the folder": ({"a": [case(obj="../x.yaml")]}, "[0].object: ../x.yaml is outside of "),
-    "an absolute path": ({"a": [case(obj="/etc/x.yaml")]}, "[0].object: /etc/x.yaml is outside of "),
+    "a file with a text": (
+        {"a": [case(obj="b.yaml")], "b": "text"},
+        f"[0].object: {messages.not_one_object('b.yaml')}",
+    ),
+    "a file outside of the folder": (
+        {"a": [case(obj="../x.yaml")]},
+        f"[0].object: {messages.is_outside('../x.yaml', 'DIR').partition('DIR')[0]}",
+    ),
+    "an absolute path": (
+        {"a": [case(obj="/etc/x.yaml")]},
+        f"[0].object: {messages.is_outside('/etc/x.yaml', 'DIR').partition('DIR')[0]}",
+    ),
     "two namespaces": (
         {"a": [case(obj=mpijob(namespace="a"), settings={"namespace": "b"})]},
-        "[0].settings.namespace: must be 'a', the namespace",
+        f"[0].settings.namespace: {messages.other_namespace('a')}",
     ),
     "an update without an old object": (
         {"a": [case(settings={"operation": "UPDATE"})]},
-        "[0].settings.operation: must be",
+        f"[0].settings.operation: {messages.other_operation('CREATE')}",
     ),
 }
 
@@ -262,7 +290,7 @@ def test_update_writes_snapshots_of_cases_without_other_differences(tmp_path: Pa
     assert snapshots.value.keys() == {"good", "bad"}
     assert snapshots.value["bad"] == {"b": 2}
     assert "ultraserver-webhook.io/added" not in str(snapshots.value["good"])
-    assert "2 cases, 0 failed" in run_tests(write_files(tmp_path, a=[cases[0], cases[2]])).stdout
+    assert messages.summary(2, 0) in run_tests(write_files(tmp_path, a=[cases[0], cases[2]])).stdout
 
 
 def test_a_snapshot_does_not_depend_on_changes_of_the_table_for_other_jobs(tmp_path: Path) -> None:
@@ -283,7 +311,7 @@ def test_a_report_is_not_written_through_a_link(tmp_path: Path) -> None:
         write_files(folder, a=[case(expect={"outcome": "allowed", **FIRED})]), "--junit", report
     )
     assert (result.exit_code, target.read_text(encoding="utf-8")) == (2, "as it was")
-    assert "is a link to" in result.output
+    assert "is a link to" in result.output  # `common.files` composes this text
 
 
 @pytest.mark.parametrize("create", [os.mkfifo, lambda path: Path(path).symlink_to(path)])

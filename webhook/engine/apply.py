@@ -6,8 +6,9 @@ from typing import Final
 
 from common.texts import cut, join_names
 from contract.placement import Placer
+from webhook.engine import messages
 from webhook.engine.jobs import Job
-from webhook.engine.match import MatchingRule, explain_unmet_needs, match_rule, split_rules
+from webhook.engine.match import MatchingRule, match_rule, split_rules
 from webhook.engine.messages import Message, message, messages_of
 from webhook.engine.outcome import Fault, OutcomeKind, RuleOutcome, RuleState
 from webhook.objects.merge import Additions, Conflict, Merge, OnConflict
@@ -80,12 +81,12 @@ def _explain_prevention(match: MatchingRule, progress: Progress) -> str | None:
     rule = match.rule
     for name in rule.unless:
         if name in progress.fired_rules:
-            return f"{name} fired instead"
+            return messages.fired_instead(name)
     if rule.needs and progress.complete_rules.isdisjoint(rule.needs):
-        return explain_unmet_needs(rule)
+        return messages.unmet_needs(" or ".join(rule.needs))
     conflict = match.mount_conflict if rule.match.mount_free else None
     if conflict and not rule.quiet:
-        progress.warnings.append(message("value-kept", f"{conflict}; mount your volume elsewhere"))
+        progress.warnings.append(message("value-kept", messages.mount_elsewhere(conflict)))
     return conflict
 
 
@@ -108,7 +109,7 @@ def _match_all(job: Job) -> tuple[list[RuleOutcome | None], _Matches]:
         job.placer = placer_rule.placer if placer_rule else Placer.SCHEDULER
     for index, rule in early_rules.items():
         if placer_rule and rule.placer and rule is not placer_rule:
-            early_matches[index] = rule, f"{placer_rule.name} sets the placer"
+            early_matches[index] = rule, messages.sets_placer(placer_rule.name)
     outcomes, rules = split_rules(job)
     matches = {index: early_matches.get(index) or (rule, match_rule(rule, job)) for index, rule in rules}
     # Rules with `devices` matched the old `job.devices`. `split_rules` may leave them out for the new value.
@@ -167,7 +168,7 @@ def _add_warnings(match: MatchingRule, progress: Progress) -> None:
         if rule.unplaced:
             unplaced = Message(rule.name, render(rule.unplaced, values))
             progress.unplaced.append(unplaced)
-            progress.warnings.append(Message(rule.name, f"the job waits forever: {unplaced}"))
+            progress.warnings.append(Message(rule.name, messages.waits_forever(unplaced)))
 
 
 _CONFLICT_CODES: Final = {
@@ -193,5 +194,5 @@ def _describe_conflict(conflict: Conflict) -> str:
     if isinstance(user_value, dict) and isinstance(rule_value, dict):
         all_keys = user_value.keys() | rule_value.keys()
         keys = sorted(key for key in all_keys if not same(user_value.get(key), rule_value.get(key)))
-        return f"{conflict.path} differs from the webhook's in {join_names(keys, MOST_KEYS)}"
-    return f"{conflict.path} is {shown(user_value, 40)}, not {shown(rule_value, 40)}"
+        return messages.maps_differ(conflict.path, join_names(keys, MOST_KEYS))
+    return messages.values_differ(conflict.path, shown(user_value, 40), shown(rule_value, 40))

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from common.texts import cut
 from contract import keys
+from webhook.engine import messages
 from webhook.engine.groups import Group
 from webhook.engine.jobs import Job
 from webhook.engine.reading import find_annotation_or_label
@@ -16,67 +17,58 @@ from webhook.rows.workloads import BY_DEVICES, WORKER
 def decide_candidacy(job: Job) -> tuple[bool, str]:
     """Returns whether a job that is not opted out is a candidate, and the reason (docs/jobs.md)."""
     if not job.workload.takes_nodes:
-        return True, f"a {job.workload.name} is not a job: only rules for such objects apply"
+        return True, messages.not_a_job(job.workload.name)
     groups = job.by_role[WORKER]
     if not groups:
         return False, _explain_no_template(job)
     if not job.has_workers:
-        return False, _explain_no_workers(groups)
+        paths = [factor.path.name for group in groups for factor in group.row.replicas if factor.path]
+        places = cut(" or ".join(dict.fromkeys(paths)))
+        return False, messages.no_workers(places) if places else messages.NO_WORKERS
     if not job.instance_types():
-        return False, f"its own selection of nodes {_explain_exclusion(job)}"
+        return False, _explain_exclusion(job)
     if job.opt_in:
-        return True, f"opted in by {keys.INJECT}"
+        return True, messages.OPTED_IN
     is_candidate, reason = _decide_by_content(job, groups)
     if not is_candidate and any(find_annotation_or_label(group.template, keys.INJECT) for group in groups):
-        reason = f"{reason} ({keys.INJECT} has an effect only in the job's metadata, not in its template's)"
+        reason = messages.in_template(reason)
     return is_candidate, reason
 
 
 def _explain_no_template(job: Job) -> str:
     rows = [row for row in job.workload.groups if row.takes_nodes is True or row.role == WORKER]
     places = cut(" or ".join(dict.fromkeys(row.template.name for row in rows)))
-    if any(row.takes_nodes == BY_DEVICES for row in rows):
-        return f"no pod template at {places} asks for a node's devices or selects a family's instance type"
-    return f"the job has no {WORKER} template: there is none at {places}"
-
-
-def _explain_no_workers(groups: Sequence[Group]) -> str:
-    paths = [factor.path.name for group in groups for factor in group.row.replicas if factor.path]
-    places = cut(" or ".join(dict.fromkeys(paths)))
-    return f"the job has no workers: {places} is missing or 0" if places else "the job has no workers"
+    is_by_devices = any(row.takes_nodes == BY_DEVICES for row in rows)
+    return messages.no_node(places) if is_by_devices else messages.no_worker_template(places)
 
 
 def _decide_by_content(job: Job, groups: Sequence[Group]) -> tuple[bool, str]:
     """Returns whether a job that is not opted in or out is a candidate, and the reason."""
-    hint = f"; {keys.INJECT} opts it in"
     if reason := _explain_elsewhere(job, groups):
-        return False, reason + hint
-    if need := next(filter(None, [group.node_reason for group in groups]), None):
-        return True, f"its workers {need}"
+        return False, reason + messages.OPTS_IN
+    if reason := next(filter(None, [group.node_reason for group in groups]), None):
+        return True, reason
     selects_type = any(group.selects_type_of(job.family) for group in groups)
     if resource := next(filter(None, [group.requested_resource for group in groups]), None):
         minimum = job.family.whole_node[resource].at_least
         is_less = any(0 < group.amounts.get(resource, 0) < 1000 * minimum for group in groups)
         if is_less or not selects_type:
-            comparison = f"{'less' if is_less else 'more'} than the {minimum} {resource} that a node has"
-            way_out = f"request {minimum}, or opt the job in with {keys.INJECT}"
-            return False, f"its workers ask for {comparison}: {way_out}"
+            return False, messages.wrong_amount("less" if is_less else "more", minimum, resource)
     if selects_type:
-        return True, f"its workers select an instance type of family {job.family.name}"
-    if claim_reason := next(filter(None, [group.partial_claim_reason for group in groups]), None):
-        return False, cut(f"its workers {claim_reason}") + hint
+        return True, messages.selects_type(job.family.name)
+    if reason := next(filter(None, [group.partial_claim_reason for group in groups]), None):
+        return False, cut(reason) + messages.OPTS_IN
     devices, no_device = job.family.whole_node, explain_no_device(job.table)
     requests = (group.find_request(name) for group in groups for name in group.amounts if name in devices)
-    if field_and_amount := next(requests, None):
-        field, amount = field_and_amount
-        return False, cut(f"{no_device}: {field} is {shown(amount, 40)}; write a number, such as 16")
+    for field, amount in requests:
+        return False, cut(messages.not_a_number(no_device, field, shown(amount, 40)))
     return False, no_device
 
 
 def explain_no_device(table: Table) -> str:
     """Returns the reason why a job is not a candidate: its workers request no devices of enabled families."""
     devices = dict.fromkeys(family.device[0] for family in table.enabled_families)
-    return f"the workers request no {' or '.join(devices)}"
+    return messages.no_device(" or ".join(devices))
 
 
 def _explain_elsewhere(job: Job, groups: Sequence[Group]) -> str | None:
@@ -85,18 +77,17 @@ def _explain_elsewhere(job: Job, groups: Sequence[Group]) -> str | None:
     for owner in get_maps(metadata, ("ownerReferences",)) if "ownerReferences" in metadata else ():
         group, kind = text_of(owner.get("apiVersion")).partition("/")[0], text_of(owner.get("kind"))
         if matches(kind, elsewhere.owners.get(group, ())):
-            return f"a {cut(kind)} of {group} created the job and chooses its nodes"
-    purpose = "which is for other nodes than UltraServers"
+            return messages.created_by(cut(kind), group)
     labels = get_map(metadata, ("labels",))
     for key, values in elsewhere.labels.items() if labels else ():
         value = labels.get(key)
         if value is not None and matches(text_of(value), values):
-            return f"its label {key} is {shown(value, 40)}, {purpose}"
+            return messages.has_label(key, shown(value, 40))
     for spec in (group.spec for group in groups if "tolerations" in group.spec):
         for item in get_maps(spec, ("tolerations",)):
             taint, value = item.get("key"), text_of(item.get("value") or "")
             if isinstance(taint, str) and matches(value, elsewhere.tolerations.get(taint, ())):
-                return f"its workers tolerate {cut(f'{taint}={value}' if value else taint)}, {purpose}"
+                return messages.tolerates(cut(f"{taint}={value}" if value else taint))
     return None
 
 
@@ -107,11 +98,11 @@ def _explain_exclusion(job: Job) -> str:
         types = {label: shown(selector[label], 40) for label in labels if label in selector}
         if len({*types.values()}) > 1:
             pairs = " and ".join(f"{label} {value}" for label, value in types.items())
-            return f"asks for two instance types at once, which no node has: {pairs}; take one out"
+            return messages.two_types(pairs)
     node_labels = {**dict.fromkeys(labels, family.instance_types), **family.node_labels}
     excluded = [
         f"{' and '.join(values)} ({label})"
         for label, values in node_labels.items()
         if not all(permits(group.selection, {label: values}) for group in job.by_role[WORKER])
     ]
-    return f"leaves out {', '.join(excluded) or f'nodes with all labels of family {family.name}'}"
+    return messages.leaves_out(", ".join(excluded) or messages.all_labels(family.name))

@@ -7,13 +7,12 @@ from typing import Final
 
 from common.pointers import field_name, parse_pointer, pointer
 from common.texts import cut
-from contract import keys
+from webhook.engine import messages
 from webhook.engine.apply import Progress, apply_rules
 from webhook.engine.candidates import decide_candidacy
 from webhook.engine.faults import find_faults
 from webhook.engine.identity import first_uid, job_id
 from webhook.engine.jobs import Job
-from webhook.engine.match import SWITCHED_OFF
 from webhook.engine.messages import Message, limit_messages, message
 from webhook.engine.outcome import JobError, Outcome, OutcomeKind, Request, RuleOutcome, RuleState
 from webhook.engine.reading import kind_of, read_job
@@ -36,7 +35,7 @@ def evaluate(table: Table, request: Request) -> Outcome:
     """
     ruling = table.find_ruling(request.object, request.namespace, request.now)
     modes = ruling.modes if ruling else table.modes
-    policy_note = f" for it, by the policy: {ruling.policy.reason}" if ruling and ruling.policy.mode else ""
+    policy_note = messages.by_policy(ruling.policy.reason) if ruling and ruling.policy.mode else ""
     outcome = _evaluate_with(table, modes.unapplied_rules, request)
     if modes.has_shadow:
         enforced = _evaluate_with(table, modes.off_rules, request)
@@ -56,10 +55,10 @@ def _evaluate_with(table: Table, off_rules: frozenset[str] | None, request: Requ
     operations: list[Operation] = []
     try:
         if not table.workloads_of(kind):
-            progress.reason = cut(f"no workload of the rule table matches kind {kind}")
+            progress.reason = cut(messages.no_workload(kind))
             progress.kind_if_unchanged = OutcomeKind.NO_WORKLOAD
         elif off_rules is None:
-            progress.reason = "the whole rule table is switched off"
+            progress.reason = messages.TABLE_OFF
         else:
             _evaluate_object(table, off_rules, request, progress)
         if not progress.denials:
@@ -67,7 +66,7 @@ def _evaluate_with(table: Table, off_rules: frozenset[str] | None, request: Requ
                 progress.templates = add_script(request.object, progress.templates, table.script)
             new_object, operations = compute_patch(request.object, progress.templates)
     except (JobError, WrongTypeError) as error:
-        progress = Progress(reason="invalid job", denials=[message("invalid-job", error)])
+        progress = Progress(reason=messages.INVALID_JOB, denials=[message("invalid-job", error)])
     return Outcome(
         revision=table.revision,
         reason=progress.reason,
@@ -93,7 +92,7 @@ def _add_shadow(served: Outcome, enforced: Outcome, mode: Mode, policy_note: str
     if mode is Mode.SHADOW:
         served = replace(
             served,
-            reason=cut(f"the whole rule table only reports{policy_note.rstrip('.')}; {enforced.reason}"),
+            reason=cut(messages.table_reports(policy_note.rstrip("."), enforced.reason)),
             facts=enforced.facts,
             kind_if_unchanged=enforced.kind_if_unchanged,
             rules=tuple(row._replace(state=RuleState.SKIPPED) for row in enforced.rules),
@@ -106,7 +105,7 @@ def _add_shadow(served: Outcome, enforced: Outcome, mode: Mode, policy_note: str
 def _shadow_outcome(served: RuleOutcome, enforced: RuleOutcome) -> RuleOutcome:
     """Returns a rule's outcome: `SHADOWED` if the rule fires only when rules in shadow are enforced."""
     if served.state is RuleState.FIRED or enforced.state is not RuleState.FIRED:
-        return served if served.why != SWITCHED_OFF else enforced
+        return served if served.why != messages.SWITCHED_OFF else enforced
     return enforced._replace(state=RuleState.SHADOWED)
 
 
@@ -136,7 +135,7 @@ def _evaluate_object(table: Table, off_rules: frozenset[str], request: Request, 
     progress.rules_by_path = {} if request.explain else None
     progress.facts["workload"] = job.workload.name
     if job.opt_in is False:
-        progress.reason, progress.kind_if_unchanged = f"opted out by {keys.INJECT}", OutcomeKind.OPTED_OUT
+        progress.reason, progress.kind_if_unchanged = messages.OPTED_OUT, OutcomeKind.OPTED_OUT
     else:
         _evaluate_job(job, request, progress)
         _write_records(job, progress)
@@ -165,11 +164,10 @@ def _evaluate_job(job: Job, request: Request, progress: Progress) -> None:
 
 def _explain_no_workload(table: Table, request: Request) -> str:
     """Returns why no workload row matches an object, although rows for its kind exist."""
-    reasons = []
-    for row in table.workloads_of(kind_of(request.object)):
-        field, value = row.find_mismatch(request.object) or ("", "")
-        reasons.append(f"row {row.name} requires another {field} than {cut(value)}")
-    return f"no row for its kind matches: {', '.join(reasons)}; {keys.INJECT} has no effect on it"
+    rows = table.workloads_of(kind_of(request.object))
+    mismatches = ((row.name, *(row.find_mismatch(request.object) or ("", ""))) for row in rows)
+    reasons = (messages.other_row(name, field, cut(value)) for name, field, value in mismatches)
+    return messages.no_row(", ".join(reasons))
 
 
 def _find_first_uid(job: Job, request: Request) -> str:

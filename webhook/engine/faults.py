@@ -13,6 +13,7 @@ from common.pointers import field_name
 from common.quantities import seconds
 from common.texts import nearest
 from contract import keys
+from webhook.engine import messages
 from webhook.engine.jobs import Job
 from webhook.engine.outcome import Fault
 from webhook.engine.selections import find_separating_constraints
@@ -151,14 +152,13 @@ def _find_key(job: Job) -> Iterator[Fault]:
     job_annotations = get_map(job.object, ("metadata", "annotations"))
     for field in similar_paths[:MOST_NAMES]:
         *template, _, kind, key = map(str, field)
-        match = _find_nearest_key(key[:100])
+        match, value = _find_nearest_key(key[:100]), shown(get(job.object, field), 40)
         if match and kind == "labels" and match not in keys.LABELS_FOR_AUTHORS:
-            yield Fault(field_name(field), shown(get(job.object, field), 40), f"the annotation {match}")
+            yield Fault(field_name(field), value, messages.meant_annotation(match))
         elif match and match != key:
-            yield Fault(field_name(field), shown(get(job.object, field), 40), match)
+            yield Fault(field_name(field), value, match)
         elif match and template and kind == "annotations" and key not in job_annotations:
-            value = shown(get(job.object, field), 40)
-            yield Fault(field_name(field), value, f"{key} in the metadata of the job")
+            yield Fault(field_name(field), value, messages.meant_job(key))
 
 
 def _resembles_key(text: str) -> bool:

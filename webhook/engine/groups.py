@@ -11,6 +11,7 @@ from common.quantities import amounts, requests
 from common.texts import cut
 from contract import keys
 from contract.placement import Index
+from webhook.engine import messages
 from webhook.engine.ssh import read_ssh
 from webhook.objects.record import Record
 from webhook.objects.templates import Selection, main_container, matches, permits, read_selection, types_of
@@ -179,26 +180,23 @@ class Group:
         """
         for name, amount_range in family.whole_node.items():
             if amount_range.is_requested(self.amounts.get(name, 0)):
-                return f"ask for {name}"
+                return messages.asks_for(name)
         claims = self.claims_of(family)
         for claim in () if any(claim.is_shared for claim in claims) else claims:
             amount = claim.row.takes if claim.row else 0
             if amount == NODE or (amount and amount >= family.device[1]):
-                return f"claim a node by the template {cut(claim.name)}"
+                return messages.claims_node(cut(claim.name))
         return None
 
     @property
     def partial_claim_reason(self) -> str | None:
         """Why the claims of a pod without a `node_reason` are not for a whole node; None without claims."""
         if claim := self.shared_claim:
-            return f"share the claim {claim.name}: to give each Pod a node, use a resourceClaimTemplateName"
+            return messages.shares_claim(claim.name)
         for claim in self.claims:
             if claim.row is None:
-                return (
-                    f"claim devices by the template {claim.name}, which the table does not know: if it is "
-                    f"for the family's devices, add it to the claims of {self.family.name}"
-                )
-            return f"claim less than a node by the template {claim.name}"
+                return messages.claims_unknown(claim.name, self.family.name)
+            return messages.claims_less(claim.name)
         return None
 
     @cached_property

@@ -1,18 +1,17 @@
 """Matches rules with jobs. If a rule does not match, the reason names the first condition that failed."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from common.texts import cut
+from webhook.engine import messages
 from webhook.engine.groups import Group
 from webhook.engine.jobs import Job
 from webhook.engine.outcome import Fault, RuleOutcome, RuleState
 from webhook.engine.values import compute_template_values, find_unit_labels
 from webhook.objects.tree import Json, get_maps, same
 from webhook.rows.table import LAST_STAGE, Match, Rule
-
-SWITCHED_OFF: Final = "switched off"
 
 
 class MatchingRule(NamedTuple):
@@ -47,8 +46,7 @@ class MatchingRule(NamedTuple):
                 mounts_at_path = [item for item in mounts if item.get("mountPath") == mount["mountPath"]]
                 if mounts_at_path and not same(mounts_at_path[-1], mount):
                     mount_path = cut(mount["mountPath"])
-                    owner = self.rule.match.role
-                    return f"the {owner} mounts another volume than {mount['name']} at {mount_path}"
+                    return messages.other_mount(self.rule.match.role, mount["name"], mount_path)
         return None
 
     @property
@@ -92,7 +90,7 @@ def split_rules(job: Job) -> tuple[Sequence[RuleOutcome | None], Sequence[tuple[
         names = {rule.name for rule, reason in zip(rules, skips, strict=True) if not reason}
         for index, rule in enumerate(rules):
             if not skips[index] and rule.needs and rule.stage == LAST_STAGE and names.isdisjoint(rule.needs):
-                skips[index] = explain_unmet_needs(rule)
+                skips[index] = messages.unmet_needs(" or ".join(rule.needs))
                 names.discard(rule.name)
         pairs = [*zip(rules, skips, strict=True)]
         outcomes = [reason and RuleOutcome(rule.name, RuleState.SKIPPED, reason) for rule, reason in pairs]
@@ -112,26 +110,16 @@ def _explain_skip(rule: Rule, job: Job) -> str | None:
     """Returns why a rule cannot fire for any job with the same facts; None if it may fire."""
     match = rule.match
     if rule.name in job.off_rules:
-        return SWITCHED_OFF
+        return messages.SWITCHED_OFF
     if rule.missing_value:
-        return f"the table has no {rule.missing_value}"
+        return messages.not_in_table(rule.missing_value)
     if match.candidate is not None and match.candidate != job.is_candidate:
-        return "it is a candidate" if job.is_candidate else "it is not a candidate"
+        return messages.IS_CANDIDATE[job.is_candidate]
     if not job.by_role[match.role]:
-        return f"the job has no {match.owner_name} template"
+        return messages.no_template(match.owner_name)
     missing = None if match.has_late_conditions else rule.required_placeholders & job.missing_placeholders
     failures = (condition.failure(job) for condition in match.job_conditions)
-    return next(filter(None, failures), None) or (_explain_no_value(missing) if missing else None)
-
-
-def explain_unmet_needs(rule: Rule) -> str:
-    """Returns why a rule is skipped if no rule in its ``needs`` fired without a conflict."""
-    return f"{' or '.join(rule.needs)} did not fire, or the job kept a value of its own"
-
-
-def _explain_no_value(placeholders: Collection[str]) -> str:
-    """Returns the reason for skipping a rule because placeholders that it uses have no value."""
-    return f"the job has no value for $({min(placeholders)})"
+    return next(filter(None, failures), None) or (messages.no_value(min(missing)) if missing else None)
 
 
 def match_rule(rule: Rule, job: Job) -> MatchingRule | str:
@@ -141,7 +129,7 @@ def match_rule(rule: Rule, job: Job) -> MatchingRule | str:
     if match.template and match.template.placeholders:
         known_values = {**job.values(), **find_unit_labels(job)}
         if placeholders := match.template.placeholders.difference(known_values):
-            return _explain_no_value(placeholders)
+            return messages.no_value(min(placeholders))
         match = replace(match, template=match.template.fill(known_values))
     groups = _find_matching_groups(match, job) if match.has_late_conditions else job.by_role[match.role]
     if isinstance(groups, str):
@@ -153,13 +141,13 @@ def match_rule(rule: Rule, job: Job) -> MatchingRule | str:
     if match.fault:
         known_values = {**known_values, **_fault_values(job.faults[match.fault][0])}
     if placeholders := rule.required_placeholders.difference(known_values):
-        return _explain_no_value(placeholders)
+        return messages.no_value(min(placeholders))
     matching_rule = MatchingRule(rule, job, groups, known_values)
     if match.mount_free and match.mount_free.exists:
         name = matching_rule.mount["name"]
         volumes = (get_maps(group.spec, ("volumes",)) for group in groups)
         if not all(any(item.get("name") == name for item in items) for items in volumes):
-            return f"the {match.role} has no volume {cut(name)}"
+            return messages.no_volume(match.role, cut(name))
     return matching_rule
 
 
@@ -178,7 +166,7 @@ def _find_matching_groups(match: Match, job: Job) -> Sequence[Group] | str:
     if not groups or (match.every and reasons):
         return reasons[0]  # the reason of the first template that does not match
     if match.single is not None and match.single != (len(groups_of_role) == 1):
-        return f"the job has {len(groups_of_role)} {match.role} templates"
+        return messages.several_templates(len(groups_of_role), match.role)
     for condition in match.object_conditions:
         if failure := condition.failure(job):
             return failure

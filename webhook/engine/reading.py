@@ -6,6 +6,7 @@ from operator import attrgetter
 from common.pointers import field_name
 from contract import keys
 from contract.placement import Index, Summand
+from webhook.engine import messages
 from webhook.engine.groups import Group
 from webhook.engine.jobs import Job, choose_family, count_at_once
 from webhook.engine.outcome import JobError, Request
@@ -135,9 +136,7 @@ def _multiply(factors: Iterable[Factor], obj: Json, template: Path) -> int:
 def _read_number(path: ObjectPath, obj: Json, template: Path) -> int | None:
     value = path.value(obj, template)
     if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
-        raise JobError(
-            f"the number of workers must be a whole number, 0 or more: {path.name} is {shown(value)}"
-        )
+        raise JobError(messages.invalid_count(path.name, shown(value)))
     return value
 
 
@@ -159,4 +158,4 @@ def read_opt_in(obj: Json) -> bool | str | None:
     field, value = field_and_value
     if value in keys.OPT_IN_VALUES or value in keys.OPT_OUT_VALUES:
         return value in keys.OPT_IN_VALUES
-    return f'use "true" to opt in, "false" to opt out, or remove it: {field} is {shown(value)}'
+    return messages.invalid_opt_in(field, shown(value))

@@ -6,6 +6,7 @@ from typing import Final
 
 from common.pointers import field_name
 from contract import keys
+from webhook.engine import messages
 from webhook.engine.groups import Group
 from webhook.engine.jobs import Job
 from webhook.objects.templates import REQUIRED, matches, values_of
@@ -65,8 +66,7 @@ def find_contradictions(job: Job, shape: JobShape, label_value: str) -> Iterator
             ]
             if all(failed_keys):
                 minimum = counts.get(key := failed_keys[0][0], 1)
-                values_text = "no value" if minimum == 1 else f"fewer than {minimum} values"
-                yield f"its node selector, required affinity and shape leave {values_text} of label {key}"
+                yield messages.no_value_left(key) if minimum == 1 else messages.few_values_left(minimum, key)
             yield from _find_contradicting_terms(job, group, shape, label_value)
 
 
@@ -96,9 +96,9 @@ def _find_contradicting_terms(job: Job, group: Group, shape: JobShape, label_val
         is_on_one_node = kind == "podAffinity" and key == keys.HOSTNAME
         is_wider = kind == "podAntiAffinity" and size > 1 and matches(key, _ZONES)
         if contradicts_by_kind[kind] and (is_wider or key == shape.topology_key):
-            yield f"because of {field}, {size} workers cannot have one {shape.topology_key} to themselves"
+            yield messages.not_alone(field, size, shape.topology_key)
         elif selects_workers and is_on_one_node and group.node_reason and job.nodes > 1:
-            yield f"each of its workers needs a whole node, but because of {field} they must share a node"
+            yield messages.one_node(field)
 
 
 def find_separating_constraints(job: Job) -> Iterator[str]:

@@ -3,9 +3,10 @@
 from typing import Final
 
 from common.pointers import field_name
-from common.texts import cut
+from common.texts import count_text, cut
 from contract import keys
 from contract.placement import MOST_WORKERS
+from webhook.engine import messages
 from webhook.engine.jobs import Job
 from webhook.engine.outcome import JobError
 from webhook.engine.reading import find_annotation_or_label
@@ -28,7 +29,7 @@ def choose_shape(job: Job) -> JobShape:
     """
     nodes, family = job.nodes, job.family
     if nodes > MOST_WORKERS:
-        raise JobError(f"{nodes} workers are more than the {MOST_WORKERS} that a job may have")
+        raise JobError(messages.too_many_workers(nodes))
     named_config = _find_named_config(job)
     if named_config is None:
         for shape in family.shapes:
@@ -39,7 +40,7 @@ def choose_shape(job: Job) -> JobShape:
     configs = sorted({str(shape.node_config) for shape in family.shapes if shape.node_config}, reverse=True)
     shapes = [shape for shape in family.shapes if shape.can_have("nodeConfig", [value])]
     if not shapes:
-        raise JobError(f"the node config must be one of {', '.join(configs)}: {field} is {shown(value)}")
+        raise JobError(messages.invalid_config(", ".join(configs), field, shown(value)))
     for shape in shapes:
         if shape.find_config(nodes, int(value)):
             return family.shape_of_job(shape, int(value))
@@ -47,11 +48,8 @@ def choose_shape(job: Job) -> JobShape:
     sizes = " or ".join(dict.fromkeys(texts))
     fitting_configs = filter(None, (shape.find_config(nodes) for shape in family.shapes if not shape.deny))
     other_configs = " or ".join(dict.fromkeys(map(str, fitting_configs))) or "none"
-    subject = "1 worker does" if nodes == 1 else f"{nodes} workers do"
-    raise JobError(
-        f"{subject} not fit node config {value} of {field}: it takes {sizes} workers; "
-        f"change the number of workers, or use node config {other_configs}"
-    )
+    workers_do = "1 worker does" if nodes == 1 else f"{nodes} workers do"
+    raise JobError(messages.do_not_fit(workers_do, value, field, sizes, other_configs))
 
 
 def _explain_no_shape(family: Family, nodes: int) -> str:
@@ -60,16 +58,14 @@ def _explain_no_shape(family: Family, nodes: int) -> str:
     The message has the nearest numbers that fit. If none is near (`DISTANCE`), it has all shapes.
     """
     configs = [str(shape.node_config) for shape in family.shapes if nodes in shape.workers]
-    subject = "1 worker" if nodes == 1 else f"{nodes} workers"
-    reason = f"no shape of the rule table fits {subject}"
-    if configs:
-        reason = f"{subject} form no equal blocks of {' or of '.join(configs)}"
+    workers = count_text(nodes, "worker")
+    reason = messages.no_blocks(workers, " or of ".join(configs)) if configs else messages.no_shape(workers)
     smaller, larger = range(nodes - 1, max(nodes - DISTANCE, 0), -1), range(nodes + 1, nodes + DISTANCE)
     sizes = [next(filter(family.fits, numbers), None) for numbers in (smaller, larger)]
     if alternatives := " or ".join(map(str, filter(None, sizes))):
-        return f"{reason}; use {alternatives}"
+        return messages.use_sizes(reason, alternatives)
     rows = ", ".join(f"{shape.name} ({shape.workers})" for shape in family.shapes)
-    return f"{reason}; family {family.name} has {rows}: use such a number, or add a shape"
+    return messages.add_shape(reason, family.name, rows)
 
 
 def _find_named_config(job: Job) -> tuple[str, str] | None:
@@ -90,10 +86,7 @@ def _find_named_config(job: Job) -> tuple[str, str] | None:
     for field, value in configs[1:]:
         first_field, first_value = configs[0]
         if value != first_value:
-            raise JobError(
-                f"{first_field} is for node config {shown(first_value)}, and {field} for {shown(value)}: "
-                "use the same in both"
-            )
+            raise JobError(messages.two_configs(first_field, shown(first_value), field, shown(value)))
     return configs[0] if configs else None
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from common.pointers import field_name
 from common.texts import cut
-from contract import keys
+from webhook.engine import messages
 from webhook.engine.evaluate import evaluate
 from webhook.engine.messages import Message, limit_messages, message, messages_of
 from webhook.engine.outcome import JobError, Outcome, Request
@@ -70,29 +70,28 @@ def update(table: Table, request: Request, stored: Json) -> Outcome | str:
     new = request.object
     ruling = table.find_ruling(new, request.namespace, request.now)
     if (ruling.modes if ruling else table.modes).table is not Mode.ENFORCE:
-        return "updates are admitted unchanged: the rule table is not enforced"
+        return messages.NOT_ENFORCED
     if kind_of(new) != kind_of(stored):
-        return f"the stored object is a {cut(kind_of(stored))}"
+        return messages.other_kind(cut(kind_of(stored)))
     if get(new, ("metadata", "deletionTimestamp")) is not None:
-        return "it is being deleted"
+        return messages.DELETED
     if read_opt_in(new) is False:
-        return f"opted out by {keys.INJECT}"
+        return messages.OPTED_OUT
     try:
         for workload in table.workloads_of(kind_of(stored)):
             if not workload.find_mismatch(stored):
                 return _update(table, workload, request, stored)
     except (JobError, WrongTypeError, OverBudgetError) as error:
-        return cut(f"it is admitted unchanged: {error}")
-    return cut(f"no workload of the rule table matches kind {kind_of(stored)}")
+        return cut(messages.admitted_unchanged(error))
+    return cut(messages.no_workload(kind_of(stored)))
 
 
 def _update(table: Table, workload: Workload, request: Request, stored: Json) -> Outcome | str:
     new, updates = request.object, workload.updates
     if updates is None:
-        return f"the rule table has no `updates` for a {workload.name}"
+        return messages.no_updates(workload.name)
     if isinstance(updates, Suspending) and not has_no_pods(updates, stored):
-        reason = "its pods were already created from the stored templates"
-        return Outcome(table.revision, reason, new, has_pods=True)
+        return Outcome(table.revision, messages.HAS_PODS, new, has_pods=True)
     old_groups, groups = find_groups(table, workload, stored), find_groups(table, workload, new)
     # Groups are matched by key and not by path, because an update may move elements of a list.
     stored_templates = {group.row.key(stored, group.path): group.template for group in old_groups}
@@ -103,7 +102,7 @@ def _update(table: Table, workload: Workload, request: Request, stored: Json) ->
         if group.path
     ]
     if not any(record.read(template) for _, _, template in templates):
-        return "nothing was added to the stored object, so there is nothing to put back"
+        return messages.NOTHING_ADDED
     stored_job = build_job(stored, old_groups, replace(request, object=stored), workload, table)
     new_job = build_job(new, groups, request, workload, table)
     warnings: list[Message] = []
@@ -116,7 +115,7 @@ def _update(table: Table, workload: Workload, request: Request, stored: Json) ->
     result, patch = compute_patch(
         new, {path: put_back(template, get(new, path), path, budget) for _, path, template in templates}
     )
-    reason = "put back what the update removed" if patch else "the update removes no addition"
+    reason = messages.PUT_BACK if patch else messages.NOTHING_REMOVED
     fields = (
         cut(field_name(path))
         for _, path, template in templates
@@ -165,7 +164,7 @@ def _resize(table: Table, request: Request, templates: list[_StoredGroup], updat
     warnings = [message("launcher-kept", launcher)] if is_launcher_outdated else []
     return replace(
         outcome,
-        reason=f"its size changed while it was suspended; {outcome.reason}",
+        reason=messages.resized(outcome.reason),
         after=result,
         operations=tuple(operations),
         warnings=limit_messages([*outcome.warnings, *warnings]),

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Final
 
 from common.pointers import field_name, pointer
+from webhook.objects import messages
 from webhook.objects.lists import DEFAULTS, EXPRESSIONS, IDENTITY_KEYS, ListKind, list_kind, path_part
 from webhook.objects.tree import Json, Path, as_list, as_map, digest, get, same, share, with_entry
 
@@ -133,7 +134,7 @@ class Merge:
                 continue
             if self.before and index > self._insertion_index(result):
                 names, field_text = " and ".join(self.before), field_name(self.root + path)
-                self.obstacles.append(f"move {item['name']!r} before {names} in {field_text}")
+                self.obstacles.append(messages.wrong_order(item["name"], names, field_text))
             if not same(result[index], item):
                 new = self._merge_element(result[index], item, path)
                 if new is not result[index]:
@@ -150,13 +151,11 @@ class Merge:
     def _explain_obstacle(self, item: Json, path: Path) -> str:
         """Returns why a container cannot be added; empty if it can."""
         if _is_amendment(item, path):
-            return f"{field_name(self.root + path)} has no {item['name']!r} to amend"
+            return messages.cannot_amend(field_name(self.root + path), item["name"])
         other = OTHER_CONTAINERS[path[-1]]
         items = get(self.template, (*path[:-1], other))
         is_taken = isinstance(items, list) and _find(items, item, ("name",)) is not None
-        if not is_taken:
-            return ""
-        return f"{field_name(self.root + path)} cannot have {item['name']!r}, a name that is taken in {other}"
+        return messages.name_taken(field_name(self.root + path), item["name"], other) if is_taken else ""
 
     def _merge_element(self, user_value: Json, rule_value: Json, path: Path) -> Json:
         inner_path = (*path, f"[{rule_value.get('name', next(iter(rule_value.values())))}]")
@@ -178,11 +177,8 @@ class Merge:
     def _merge_terms(self, user_terms: Json, rule_terms: list[Json], path: Path) -> Json:
         terms = as_list(user_terms, self.root + path)
         if len(terms) > MAX_SELECTOR_TERMS:
-            self.refusals.append(
-                f"{len(terms)} terms are more than {MAX_SELECTOR_TERMS}, so no requirement can be added: "
-                "combine them, for example into one expression with operator In, or opt out: "
-                f"{field_name(self.root + path)}"
-            )
+            field_text = field_name(self.root + path)
+            self.refusals.append(messages.many_terms(len(terms), MAX_SELECTOR_TERMS, field_text))
             return user_terms
         expressions = [(name, item) for name in EXPRESSIONS for item in rule_terms[0].get(name) or ()]
         # A term without requirements selects no node. With an added requirement, it would select some nodes.

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from common.pointers import field_name, parse_pointer, pointer
+from webhook.objects import messages
 from webhook.objects.tree import Json, Path, get
 
 _SELECTION = re.compile(r"([^\[\]]+)\[(?:\*|([A-Za-z][A-Za-z0-9]*)=([^\[\]]+))\]")
@@ -102,15 +103,9 @@ def parse_path(text: str) -> ObjectPath:
             parts += [list_key, ElementSelector(key, value) if key else _ALL]
         elif part.isdigit():
             list_pointer = pointer(parts_of_text[:index])
-            raise ValueError(
-                f"{text} can never exist: {part} is the position of a list element, and a path cannot "
-                f"select by position; select by a key, as in {list_pointer}[name=workers]"
-            )
+            raise ValueError(messages.by_position(text, part, list_pointer))
         elif "[" in part or "]" in part:
-            raise ValueError(
-                f"{part!r} selects no list element; write LIST[KEY=VALUE], as in jobs[name=workers], "
-                "with ~1 for each / in VALUE, or LIST[*] for all elements"
-            )
+            raise ValueError(messages.no_selection(part))
         else:
             parts.append(part)
     return ObjectPath(text, tuple(parts))

@@ -17,6 +17,7 @@ from common.pointers import get as get  # noqa: PLC0414 - re-exported for users 
 from common.pointers import get_map as get_map  # noqa: PLC0414 - as above
 from common.pointers import get_maps as get_maps  # noqa: PLC0414 - as above
 from common.texts import printable
+from webhook.objects import messages
 
 Json = Any
 """A value as ``json.loads`` returns it. The engine never changes it in place."""
@@ -35,7 +36,7 @@ class WrongTypeError(ValueError):
     """A value of the received object has a type that Kubernetes does not allow there."""
 
     def __init__(self, path: str, type_name: str, value: Json) -> None:
-        super().__init__(f"{path} must be {type_name}, not {shown(value)}")
+        super().__init__(messages.wrong_type(path, type_name, shown(value)))
 
 
 def walk(node: Json, path: Path = ()) -> Iterator[tuple[Path, Json]]:

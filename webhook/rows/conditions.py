@@ -41,7 +41,6 @@ from webhook.rows.written import (
 )
 
 T = TypeVar("T")
-PLACER_NAMES: Mapping[str, str] = {Placer.SCHEDULER: "the scheduler", Placer.WHOLE_JOB: "whole-job admission"}
 NotDevices = Literal[
     "!configured", "!claimed", "!requested", "!shared", "!unknown", "!none", "!mixed", "!some"
 ]
@@ -158,14 +157,13 @@ class FamilyName(JobCondition[tuple[str, ...]], written=Texts):
         return matches(name, self.value)
 
     def failure(self, job: Job) -> str | None:
-        if self.allows(job.family.name):
-            return None
-        return f"its machines are {job.family.name}, not {join_or(self.value)}"
+        name = job.family.name
+        return None if self.allows(name) else messages.other_family(name, join_or(self.value))
 
     def explain_unreachable(self, scope: Scope) -> Iterator[tuple[Path, str]]:
         names = [family.name for family in scope.families]
         if not any(map(self.allows, names)):
-            yield (), f"unreachable: no family of the table has such a name; the table has {', '.join(names)}"
+            yield (), messages.no_such_family(", ".join(names))
 
 
 class ShapeValues(JobCondition[Mapping[str, tuple[str, ...]]]):
@@ -185,10 +183,10 @@ class ShapeValues(JobCondition[Mapping[str, tuple[str, ...]]]):
 
     def failure(self, job: Job) -> str | None:
         if not (shape := job.shape):
-            return f"a {job.workload.name} has no shape"
+            return messages.no_shape(job.workload.name)
         for key, allowed in self.value.items():
             if not matches(fact := shape.value_of(key), allowed):
-                return f"shape {shape.shape.name} has {key} {fact}, not {join_or(allowed)}"
+                return messages.other_shape(shape.shape.name, key, fact, join_or(allowed))
         return None
 
     def explain_unreachable(self, scope: Scope) -> Iterator[tuple[Path, str]]:
@@ -201,11 +199,8 @@ class PlacedBy(JobCondition[tuple[Placer, ...]], written=Annotated[tuple[Placer,
     """The placer: scheduler (affinity), whole-job (whole-job admission), kueue or gang (gang scheduling)."""
 
     def failure(self, job: Job) -> str | None:
-        if job.placer in self.value:
-            return None
-        placers = (job.placer or "", *self.value)
-        name, *allowed_names = (PLACER_NAMES.get(placer, placer) for placer in placers)
-        return f"it is placed by {name or 'no placer'}, not by {join_or(allowed_names)}"
+        names = [messages.PLACERS.get(placer, placer) for placer in (job.placer or "", *self.value)]
+        return None if job.placer in self.value else messages.other_placer(names[0], join_or(names[1:]))
 
 
 class GetsDevices(
@@ -219,18 +214,15 @@ class GetsDevices(
     """
 
     def failure(self, job: Job) -> str | None:
-        if matches(job.devices, self.value):
-            return None
-        return f"the way in which its workers get devices is {job.devices}, not {join_or(self.value)}"
+        is_met = matches(job.devices, self.value)
+        return None if is_met else messages.other_devices(job.devices, join_or(self.value))
 
 
 class Numbered(JobCondition[bool], written=Flag):
     """true: each pod that takes a node has a number of its own. false: some of these pods do not."""
 
     def failure(self, job: Job) -> str | None:
-        if self.value == job.is_numbered:
-            return None
-        return f"{'not every' if self.value else 'every'} pod has a number of its own"
+        return None if self.value == job.is_numbered else messages.NUMBERED[job.is_numbered]
 
 
 def _to_ranges(value: Any) -> Mapping[str, Range]:  # noqa: ANN401 - a checked list or map
@@ -254,10 +246,9 @@ class Requests(TemplateCondition[Mapping[str, Range]]):
         return [name if amount == Range() else f"{amount} {name}" for name, amount in self.value.items()]
 
     def failure(self, group: Group, owner_name: str) -> str | None:
-        for name, amount in self.value.items() if group.amounts else ():
-            if amount.is_requested(group.amounts.get(name, 0)):
-                return None
-        return f"the {owner_name} asks for none of {', '.join(self._amounts)}"
+        items = self.value.items() if group.amounts else ()
+        is_met = any(amount.is_requested(group.amounts.get(name, 0)) for name, amount in items)
+        return None if is_met else messages.requests_none(owner_name, ", ".join(self._amounts))
 
     def short_form(self, key: str) -> Iterable[str]:  # noqa: ARG002 - the short form does not name the key
         return [f"asks for {'|'.join(self._amounts)}"]
@@ -267,20 +258,19 @@ class Image(TemplateCondition[tuple[str, ...]], written=Texts):
     """The image of any container or init container; globs. E.g. registry.example/*."""
 
     def failure(self, group: Group, owner_name: str) -> str | None:
-        if any(matches(text_of(item.get("image") or ""), self.value) for item in containers(group.template)):
-            return None
-        return f"the {owner_name} has no image that is {join_or(self.value)}"
+        images = (text_of(item.get("image") or "") for item in containers(group.template))
+        is_met = any(matches(image, self.value) for image in images)
+        return None if is_met else messages.no_image(owner_name, join_or(self.value))
 
 
 class InstanceType(TemplateCondition[tuple[str, ...]], written=Texts):
     """Instance types that the pod selects; globs, Exists or DoesNotExist. E.g. p5.*."""
 
     def failure(self, group: Group, owner_name: str) -> str | None:
-        types = group.chosen_types or ("",)
-        if any(matches(name, self.value) for name in types):
+        if any(matches(name, self.value) for name in group.chosen_types or ("",)):
             return None
-        names = cut(" or ".join(types)) or "no instance type"
-        return f"the {owner_name} names {names}, not {join_or(self.value)}"
+        names = cut(" or ".join(group.chosen_types)) or messages.NO_INSTANCE_TYPE
+        return messages.other_instance_type(owner_name, names, join_or(self.value))
 
 
 class Excludes(TemplateCondition[Mapping[str, tuple[str, ...]]], written=SomePatterns):
@@ -288,10 +278,9 @@ class Excludes(TemplateCondition[Mapping[str, tuple[str, ...]]], written=SomePat
 
     def failure(self, group: Group, owner_name: str) -> str | None:
         selection = group.selection
-        for label, values in self.value.items() if selection.selector or selection.terms else ():
-            if not permits(selection, {label: values}):
-                return None
-        return f"the {owner_name} does not exclude nodes with these values of {' or '.join(self.value)}"
+        items = self.value.items() if selection.selector or selection.terms else ()
+        is_met = not all(permits(selection, {label: values}) for label, values in items)
+        return None if is_met else messages.not_excluded(owner_name, " or ".join(self.value))
 
 
 class InTemplate(
@@ -330,9 +319,8 @@ class InTemplate(
                 values = [get(group.template, location) for location in path.find_all(group.template)]
                 value = _find_deciding_value(values, allowed) if len(values) > 1 else next(iter(values), "")
                 if not matches(text_of(value) if value else "", allowed):
-                    reason = reason or describe_mismatch(
-                        path.name, shown(value, 40) if value else '""', allowed, owner_name
-                    )
+                    text = shown(value, 40) if value else ""
+                    reason = reason or describe_mismatch(path.name, text, allowed, owner_name)
                     break
             else:
                 return None
@@ -343,9 +331,7 @@ class UnsupportedCount(TemplateCondition[tuple[str, ...]], written=Texts):
     """The pod requests one of these resources in a number that deviceCounts does not permit."""
 
     def failure(self, group: Group, owner_name: str) -> str | None:
-        if group.describe_unsupported_request(self.value):
-            return None
-        return f"the {owner_name} requests no number of devices that deviceCounts excludes"
+        return None if group.describe_unsupported_request(self.value) else messages.valid_count(owner_name)
 
     def explain_unreachable(self, scope: Scope) -> Iterator[tuple[Path, str]]:
         if not scope.device_counts:
@@ -359,9 +345,8 @@ class Workers(
     """The number of pods that take a node, written like a shape's ``workers`` or as a Range. E.g. 1 to 8."""
 
     def failure(self, job: Job) -> str | None:
-        if any(job.nodes in numbers for numbers in self.value):
-            return None
-        return f"it has {job.nodes} workers, not {' or '.join(map(str, self.value))}"
+        is_met = any(job.nodes in numbers for numbers in self.value)
+        return None if is_met else messages.other_workers(job.nodes, " or ".join(map(str, self.value)))
 
     def short_form(self, key: str) -> Iterable[str]:
         return [f"{key} {join_bar(map(str, self.value))}"]
@@ -387,7 +372,7 @@ class Fields(
         for name in chain.from_iterable(self.value) if scope.workloads else ():
             if not any(name in row.fields for row in scope.workloads):
                 kinds = ", ".join(sorted(row.name for row in scope.workloads))
-                yield (name,), f"no workload of the rule ({kinds}) has a field {name!r}"
+                yield (name,), messages.no_such_field(kinds, name)
 
 
 class Labels(ObjectCondition[Mapping[str, tuple[str, ...]]], written=SomePatterns):
@@ -404,7 +389,7 @@ class Labels(ObjectCondition[Mapping[str, tuple[str, ...]]], written=SomePattern
                 value = _find_deciding_value([*named_labels.values()], allowed)
                 name = next((name for name in named_labels if value and named_labels[name] == value), key)
             if not matches(text_of(value), allowed):
-                return f"{self.kind} {name} is {shown(value, 40)}, not {join_or(allowed)}"
+                return messages.other_value(f"{self.kind} {name}", shown(value, 40), join_or(allowed))
         return None
 
 
@@ -441,16 +426,15 @@ class NamespaceSelector(LabelSelector):
     def explain_unreachable(self, scope: Scope) -> Iterator[tuple[Path, str]]:
         yield from super().explain_unreachable(scope)
         if other_labels := [item.key for item in self.value.expressions if item.key != NAMESPACE_LABEL]:
-            yield (), f"the webhook knows only the label {NAMESPACE_LABEL}, not {join_or(other_labels)}"
+            yield (), messages.unknown_label(NAMESPACE_LABEL, join_or(other_labels))
 
 
 class Namespace(ObjectCondition[tuple[str, ...]], written=Texts):
     """Names of namespaces; globs. E.g. research-*."""
 
     def failure(self, job: Job) -> str | None:
-        if matches(job.namespace, self.value):
-            return None
-        return f"the namespace is {job.namespace}, not {join_or(self.value)}"
+        is_met = matches(job.namespace, self.value)
+        return None if is_met else messages.other_value("the namespace", job.namespace, join_or(self.value))
 
 
 def _fill_patterns(patterns: tuple[str, ...], values: Mapping[str, Json]) -> tuple[str, ...]:
@@ -483,7 +467,7 @@ def _join_patterns(patterns: Mapping[object, Iterable[str]]) -> str:
 def _find_mismatch(job: Job, name: str, allowed: tuple[str, ...]) -> str | None:
     """Returns why the value of a workload's field is not allowed; None if it is allowed."""
     if name not in job.workload.fields:
-        return f"a {job.workload.name} has no field {name}"
+        return messages.no_field(job.workload.name, name)
     if matches(text := job.field(name), allowed):
         return None
     subject = job.workload.fields[name].path.name
@@ -493,8 +477,8 @@ def _find_mismatch(job: Job, name: str, allowed: tuple[str, ...]) -> str | None:
 @lru_cache(maxsize=1024)  # the same few mismatches are found in most jobs
 def describe_mismatch(subject: str, text: str, allowed: tuple[str, ...], owner_name: str = "") -> str:
     """Returns the message that a field has a text that is not allowed."""
-    short_text = cut(text) or '""'
-    return f"{subject}{owner_name and f' of the {owner_name}'} is {short_text}, not {join_or(allowed)}"
+    subject = messages.of_owner(subject, owner_name) if owner_name else subject
+    return messages.other_value(subject, cut(text) or '""', join_or(allowed))
 
 
 _WORD_OF_GLOB: Mapping[str, str] = {glob: word for word, glob in WORD_GLOBS.items()}

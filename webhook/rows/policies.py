@@ -16,6 +16,7 @@ from pydantic import Field as Limits
 
 from webhook.objects.templates import is_glob, matches
 from webhook.objects.tree import Json, get_map, text_of
+from webhook.rows import messages
 from webhook.rows.written import Maybe, Row, SomePatterns, one_or_more, or_bare_off, read_as
 
 
@@ -34,13 +35,13 @@ WrittenMode = Annotated[Mode, or_bare_off(Literal["enforce", "shadow", "off", Fa
 def _check_text(value: Any) -> Any:  # noqa: ANN401 - any value in a table
     """Returns a text unchanged. Refuses other values: pydantic would read a number as a Unix time."""
     if not isinstance(value, str):
-        raise ValueError(f"{value!r} is not a string: write it as '2026-12-31T18:00:00Z'")  # noqa: TRY004
+        raise ValueError(messages.not_a_time(value))  # noqa: TRY004 - pydantic reports a ValueError
     return value
 
 
 def _to_unix_time(moment: Any) -> float:  # noqa: ANN401 - a datetime, but rows must not import it
     if moment.year < FIRST_YEAR:
-        raise ValueError(f"{moment.isoformat()} is long past: a policy ends in {FIRST_YEAR} at the earliest")
+        raise ValueError(messages.too_early(moment.isoformat(), FIRST_YEAR))
     return float(moment.timestamp())
 
 

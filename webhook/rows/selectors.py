@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Literal
 
 from webhook.objects.tree import Json, shown
+from webhook.rows import messages
 from webhook.rows.written import Row
 
 
@@ -53,7 +54,5 @@ class Selector(Row):
 
     def find_mismatch(self, labels: Mapping[str, Json]) -> str | None:
         """Returns a message about the first expression that labels do not meet; None if they meet all."""
-        failures = (item for item in self.expressions if not item.holds(labels))
-        return next(
-            (f"label {item.key} is {shown(labels.get(item.key), 40)}, not {item}" for item in failures), None
-        )
+        row = next((row for row in self.expressions if not row.holds(labels)), None)
+        return messages.other_value(f"label {row.key}", shown(labels.get(row.key), 40), row) if row else None

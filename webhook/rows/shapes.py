@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field as Limits
 
+from webhook.rows import messages
 from webhook.rows.written import Name, Positive, Row, Words, read_as
 
 NODE_CONFIG_VARIABLE = "NEURON_ULTRASERVER_NODE_CONFIG"
@@ -50,7 +51,7 @@ def _parse(value: int | str) -> NumberSet:
         return NumberSet(value, value)
     first_text, _, last_text = value.partition(" to ")
     if last_text and int(first_text) >= int(last_text):
-        raise ValueError(f"is {value!r}: the second number must be the larger")
+        raise ValueError(messages.not_ascending(value))
     number = last_number(value)
     return NumberSet(int(first_text), number) if last_text else NumberSet(number, inf, number)
 

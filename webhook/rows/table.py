@@ -164,13 +164,8 @@ class Match(Row):
         return "pod" if self.role == ANY else self.role
 
 
-STAGES = (
-    "1. How workers get their devices: the first rule that matches decides.",
-    "2. Which placer places the job: the first rule that matches decides; the default is the scheduler.",
-    "3. The rules that decide neither devices nor the placer, in this order.",
-)
 LAST_STAGE = 2
-"""The index of the last stage."""
+"""The index of the last stage, which has the rules that decide neither devices nor the placer."""
 
 
 @dataclass(frozen=True)
@@ -256,7 +251,7 @@ class Rule(Row):
 
     @property
     def stage(self) -> int:
-        """The index of the rule's stage in `STAGES`."""
+        """The index of the rule's stage: the rules of a stage are evaluated before the rules of the next."""
         return 0 if self.devices else 1 if self.placer else LAST_STAGE
 
     @cached_property
@@ -272,9 +267,8 @@ def _pick(placeholders: Iterable[str], owner: str, names: Container[str]) -> Map
 
 
 def _check_no_values(text: str) -> str:
-    for name in placeholders_in(text):
-        if name.startswith("value."):
-            raise ValueError(f"a value cannot contain the placeholder of another value, $({name})")
+    if name := next((name for name in placeholders_in(text) if name.startswith("value.")), None):
+        raise ValueError(messages.nested_value(name))
     return text
 
 

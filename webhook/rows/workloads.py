@@ -13,6 +13,7 @@ from contract.placement import ENV, LABEL, MOST_SUMMANDS, NAME, Placement, parse
 from webhook.objects.paths import ObjectPath
 from webhook.objects.templates import matches
 from webhook.objects.tree import Json, Path, WrongTypeError, get
+from webhook.rows import messages
 from webhook.rows.placeholders import placeholders_in
 from webhook.rows.written import (
     Flag,
@@ -278,7 +279,7 @@ class Suspending(Row):
 
 def _check_peer(value: str) -> str:
     if value != "$(job.name)" and any(placeholders_in(value)):
-        raise ValueError(f"is {value!r}: it must be $(job.name), or have no placeholder")
+        raise ValueError(messages.other_peer(value))
     return value
 
 

@@ -84,14 +84,14 @@ def find_removed_rules(text: NamedText, new: str) -> Iterator[str]:
     for row in old.get("rules", ()):
         name = row["name"]
         if name in JOINED_RULES and "extends" in old:
-            yield f"rule {name} is now a part of rule {JOINT_RULE}"
+            yield messages.joined_rule(name, JOINT_RULE)
         elif name not in rules:
-            yield f"rule {name} is removed: the packaged table does not have it"
+            yield messages.removed_rule(name)
         for other in list_of(row, "replaces") if name in rules else ():
             if other in rules and "extends" in old:
-                yield f"rule {other} is off, because rule {name} replaces it"
+                yield messages.replaced_rule(other, name)
             elif other not in rules and other not in JOINED_RULES:
-                yield f"replaces: {other} of rule {name} is removed: there is no rule {other}"
+                yield messages.removed_replaces(other, name)
 
 
 def _convert_sections(old: Row) -> Iterator[tuple[str, Any]]:
@@ -110,7 +110,7 @@ def _convert_sections(old: Row) -> Iterator[tuple[str, Any]]:
             yield key, value if rows == value else [*map(_with_mode_text, rows)]
         elif key == "workloads":
             if "extends" in old and any(row["name"] == INDEXED_JOB for row in value):
-                raise ValueError(f"workload {INDEXED_JOB} is now a part of {JOB}: rename the row to {JOB}")
+                raise ValueError(messages.renamed_workload(INDEXED_JOB, JOB))
             yield key, converted_rows(key, value, convert_workload)
         elif key != "shapes":
             yield key, VERSION if key == "apiVersion" else value
@@ -210,15 +210,14 @@ def _join_rules(rules: Sequence[Row]) -> list[Row]:
         ValueError: The table changes only one of the joined rules, or both differently; or a rule replaces
             only one of them.
     """
-    message = f"rules {' and '.join(JOINED_RULES)} are now one rule, {JOINT_RULE}"
     new_rows = [{**_with_mode_text(row), "name": JOINT_RULE} for row in rules if row["name"] in JOINED_RULES]
     if new_rows and new_rows != [new_rows[0]] * len(JOINED_RULES):
-        raise ValueError(f"{message}: change both in the same way")
+        raise ValueError(messages.joined_differently(*JOINED_RULES, JOINT_RULE))
     for row in rules:
         replaced = list_of(row, "replaces")
         names = [name for name in JOINED_RULES if name in replaced]
         if names and len(names) < len(JOINED_RULES):
-            raise ValueError(f"{message}, and rule {row['name']} replaces only {names[0]}: replace both")
+            raise ValueError(messages.joined_partly(*JOINED_RULES, JOINT_RULE, row["name"], names[0]))
         if names:
             row["replaces"] = [*(name for name in replaced if name not in JOINED_RULES), JOINT_RULE]
     return [row for row in rules if row["name"] not in JOINED_RULES] + new_rows[:1]
@@ -255,7 +254,7 @@ def _convert_change(row: Row, packaged_by_name: Mapping[str, Row]) -> Iterator[R
     if name not in packaged_by_name and not {"match", "reason"} <= row.keys():
         if is_off and not matches(name, REMOVED_RULES):
             return
-        raise ValueError(f"the packaged table no longer has rule {name}: remove the row (docs/rule-table.md)")
+        raise ValueError(messages.gone_rule(name))
     for other in list_of(row, "replaces") if name not in packaged_by_name else ():
         if other in packaged_by_name and not row["match"].items() <= packaged_by_name[other]["match"].items():
             raise ValueError(messages.partly_replaced(name, other))

@@ -84,7 +84,7 @@ def convert_workload(row: Row) -> Row:
 def _without_fixed(row: Row) -> Row:
     for key in FIXED_VALUES.keys() & row.keys():
         if row[key] != FIXED_VALUES[key]:
-            raise ValueError(f"{key} is now always {FIXED_VALUES[key]}, not {row[key]}: remove it")
+            raise ValueError(messages.fixed_value(key, FIXED_VALUES[key], row[key]))
     return {key: value for key, value in row.items() if key not in FIXED_VALUES}
 
 

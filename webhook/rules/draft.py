@@ -13,6 +13,7 @@ from common.texts import did_you_mean
 from webhook.documents import Document
 from webhook.objects.tree import Json, Path, get, get_map
 from webhook.rows.table import Origin
+from webhook.rules import messages
 from webhook.rules.problems import Problem
 
 NAMED_SECTIONS: Final[Mapping[str, AbstractSet[str]]] = {
@@ -156,7 +157,7 @@ def _unknown_rows(
         hint, keys = did_you_mean(row[key], names), " and ".join(sorted(new_keys))
         # A row with some of `new_keys` may be new. If its name resembles a known name, the name is misspelt.
         if not new_keys & row.keys() or (hint and not path[2:]):
-            message = f"no row has the name {row[key]!r}{hint}; a new row needs {keys}"
+            message = messages.unknown_row(row[key], hint, keys)
             yield Problem(document.source, document.line_of(path), field_name(path), message)
 
 

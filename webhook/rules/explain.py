@@ -1,12 +1,13 @@
 """Explains the keys of a table: describes them as in the published schema, with packaged rows as examples."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple
 
 from common.texts import did_you_mean, fold
 from webhook.documents import dump_yaml
 from webhook.objects.tree import Json
+from webhook.rules import messages
 from webhook.rules.draft import FAMILY_LISTS, NAMED_SECTIONS
 from webhook.rules.load import placement_draft
 from webhook.rules.schema import forms, published_schema
@@ -53,15 +54,15 @@ def explain_key(path: str = "") -> str:
     keys = keys_by_path()
     matches = [path] if path in keys else [key_path for key_path in keys if key_path.endswith(f".{path}")]
     if path and len(matches) != 1:
-        reason = f"several keys have the name {path}: use {' or '.join(matches)}"
-        raise LookupError(reason if matches else f"no key has the name {path!r}{did_you_mean(path, keys)}")
+        reason = messages.several_keys(path, " or ".join(matches))
+        raise LookupError(reason if matches else messages.no_key(path, did_you_mean(path, keys)))
     if not path:
         return "\n".join(str(key) for key_path, key in keys.items() if key_path == key.name)
     key = keys[matches[0]]
     example = [f"  For example: {key.example}\n"] if key.example else []
     inner_keys = [str(inner) for key_path, inner in keys.items() if key_path == f"{matches[0]}.{inner.name}"]
     others = ", ".join(other for other in keys if other.endswith(f".{path}") and other not in matches)
-    note = [f"Other keys have the same name: {others}\n"] if others else []
+    note = [f"{messages.other_keys(others)}\n"] if others else []
     return "\n".join([str(key), *example, *inner_keys, *note])
 
 
@@ -123,7 +124,7 @@ def _type(schema: dict[str, Any]) -> str:
     """Returns the type of a value in words."""
     if "enum" in schema or "const" in schema:
         words = map(str, schema.get("enum", [schema.get("const")]))
-        return _either(word for word in words if word != "False" and not word.startswith("!"))
+        return messages.join_or(word for word in words if word != "False" and not word.startswith("!"))
     if "$ref" in schema:
         definition = forms(schema)[1]
         return str(schema["$ref"].rpartition("/")[2]) if "properties" in definition else _type(definition)
@@ -131,7 +132,8 @@ def _type(schema: dict[str, Any]) -> str:
         types = dict.fromkeys(_type(inner) for inner in schema["anyOf"] if inner.get("type") != "null")
         items = [name for name in types if not name.startswith("list of ")]
         list_type = "a list of such maps" if items[0].startswith("map of ") else "a list of these"
-        return _either([*items, list_type] if f"list of {_either(items)}" in types else types)
+        has_list = f"list of {messages.join_or(items)}" in types
+        return messages.join_or([*items, list_type] if has_list else types)
     if schema["type"] == "array":
         return f"list of {_type(schema['items'])}"
     if schema["type"] == "object":
@@ -142,8 +144,3 @@ def _type(schema: dict[str, Any]) -> str:
     if "~[01]" in schema.get("pattern", ""):
         return "JSON pointer"
     return "time" if schema.get("format") == "date-time" else TYPES[schema["type"]]
-
-
-def _either(words: Iterable[str]) -> str:
-    *others, last = [*filter(None, words)] or [""]
-    return f"{', '.join(others)} or {last}" if others else last

@@ -83,13 +83,10 @@ def _sharing_notes(family: Family, path: Path) -> PathMessages:
         if shape.deny:
             continue
         if is_apart and shape in sharing_shapes:
-            reason = f"jobs of shape {shape.name} share units, unlike jobs of other shapes of {family.name}"
-            yield (*path, "shapes", index), f"{reason}: write `apart: required` to share no unit"
+            yield (*path, "shapes", index), messages.shares_units(shape.name, family.name)
         elif shape.node_config.maximum == 1 and not is_apart:
-            peer = sharing_shapes[0]
-            reason = f"pins workers to nodes, and a job of shape {peer.name} in the unit can take these nodes"
-            way_out = f"use a range such as 1 to {peer.node_config.maximum}"
-            yield (*path, "shapes", index, "nodeConfig"), f"{reason}; {way_out}"
+            message = messages.pins_workers(sharing_shapes[0].name, sharing_shapes[0].node_config.maximum)
+            yield (*path, "shapes", index, "nodeConfig"), message
 
 
 def _family_notes(family: Family, path: Path) -> PathMessages:
@@ -98,8 +95,7 @@ def _family_notes(family: Family, path: Path) -> PathMessages:
     sizes = [size for size in numbers if not any(shape.find_config(size) for shape in shapes)]
     if sizes:
         text = ", ".join(map(str, sizes[:MOST_SIZES])) + (" and more" if len(sizes) > MOST_SIZES else "")
-        way_out = "to deny them with your own message, add a shape with `workers: multiple of 1` and `deny`"
-        yield (*path, "shapes"), f"jobs with this many workers fit no shape: {text}; {way_out}"
+        yield (*path, "shapes"), messages.no_shape(text)
     for name, amount in family.whole_node.items():
         if name.endswith("/gpu") and amount.at_least and amount.at_most == inf:
             yield (*path, "wholeNode", name), messages.no_maximum(amount.at_least)
@@ -118,7 +114,7 @@ def _check_duplicates(table: Table) -> PathMessages:
         content = repr((rule.match, rule.add, rule.warn, rule.deny, rule.unplaced, rule.unless, rule.placer))
         name = names_by_content.setdefault(content, rule.name)
         if name != rule.name:
-            yield ("rules", index), f"is the same as rule {name!r}: remove one of the two"
+            yield ("rules", index), messages.same_rule(name)
 
 
 def _check_families(table: Table) -> PathMessages:
@@ -129,7 +125,7 @@ def _check_families(table: Table) -> PathMessages:
             yield (*path, "instanceTypes"), messages.FIRST_TYPE_IS_GLOB
         for number, unit in enumerate(family.units):
             if unit.capacity > unit.nodes:
-                yield (*path, "units", number, "usable"), f"must be {unit.nodes} (`nodes`) or less"
+                yield (*path, "units", number, "usable"), messages.too_many_usable(unit.nodes)
             if not unit.label and family in table.enabled_families:
                 yield (*path, "units", number, "label"), messages.NO_UNIT_LABEL
 
@@ -151,15 +147,14 @@ def _check_workloads(table: Table) -> PathMessages:
         path: Path = ("workloads", index)
         for kind in () if workload.when else workload.kinds:
             if kind in names_by_kind:
-                reason = f"workload {names_by_kind[kind]} already reads every {kind}"
-                yield (*path, "kinds"), f"unreachable: {reason}; add `when` to one of the two workloads"
+                yield (*path, "kinds"), messages.hidden_workload(names_by_kind[kind], kind)
             names_by_kind.setdefault(kind, workload.name)
         yield from _check_groups(workload, path)
         yield from _check_defaults(workload, table.values, path)
         for name in workload.when:
             if name not in workload.fields:
                 known = messages.join_names(workload.fields) or "none"
-                yield (*path, "when", name), f"the workload has no field {name!r}; its fields are {known}"
+                yield (*path, "when", name), messages.no_field(name, known)
 
 
 def _check_defaults(workload: Workload, values: Mapping[str, str], path: Path) -> PathMessages:
@@ -173,9 +168,9 @@ def _check_defaults(workload: Workload, values: Mapping[str, str], path: Path) -
                 yield default_path, messages.unknown_placeholder(placeholder, texts)
             default = texts.get(placeholder, default)
         if row.function == LEAST and not re.fullmatch("[0-9]{1,18}", default):
-            yield default_path, f"must be a number, such as 0, not {default!r}"
+            yield default_path, messages.not_a_number(default)
         if row.function == MIN and not thousandths(default):
-            yield default_path, f"must be a quantity above 0, such as 1Gi, not {default!r}"
+            yield default_path, messages.not_a_quantity(default)
 
 
 def _check_groups(workload: Workload, path: Path) -> PathMessages:
@@ -184,10 +179,10 @@ def _check_groups(workload: Workload, path: Path) -> PathMessages:
     for index, group in enumerate(workload.groups):
         group_path: Path = (*path, "groups", index)
         if roles.index(group.role) < index:
-            yield (*group_path, "role"), f"{group.role!r} is the role of two groups: rename one"
+            yield (*group_path, "role"), messages.same_role(group.role)
         if templates.index(str(group.template)) < index:
-            other = roles[templates.index(str(group.template))]
-            yield (*group_path, "template"), f"is already the template of group {other!r}: use another path"
+            other_role = roles[templates.index(str(group.template))]
+            yield (*group_path, "template"), messages.same_template(other_role)
         if "" in templates and len(templates) > 1 and not str(group.template):
             yield (*group_path, "template"), messages.SEVERAL_GROUPS
         if group.role == WORKER and group.takes_nodes not in {True, BY_DEVICES}:
@@ -201,7 +196,7 @@ def _check_groups(workload: Workload, path: Path) -> PathMessages:
         factors = [*(number.count if number else ()), *chain.from_iterable(row.times for row in summands)]
         for factor in (*group.replicas, *factors):
             if factor.path and factor.path.list_path not in {None, group.template.list_path}:
-                yield group_path, f"{factor.path} selects every element of a list, but `template` does not"
+                yield group_path, messages.selects_all(factor.path)
 
 
 def _check_shapes(table: Table) -> PathMessages:
@@ -213,8 +208,7 @@ def _check_shapes(table: Table) -> PathMessages:
             unit = family.unit_of(shape)
             rows = (row for row in family.shapes[:index] if row.node_config == shape.node_config)
             if earlier := next((row.name for row in rows if row.workers.covers(shape.workers)), None):
-                reason = f"the earlier shape {earlier} with the same node config fits all these numbers"
-                yield (*path, "workers"), f"unreachable: {reason}"
+                yield (*path, "workers"), messages.hidden_by(earlier)
             if shape.node_config:
                 yield from _check_sizes(shape, unit, path)
             elif not shape.deny:
@@ -232,13 +226,12 @@ def _check_shapes(table: Table) -> PathMessages:
 def _check_sizes(shape: Shape, unit: Unit | None, path: Path) -> PathMessages:
     workers, config = shape.workers, shape.node_config
     if config.minimum == config.maximum and workers.minimum % config.minimum:
-        way_out = f"; for jobs on a part of a unit, write nodeConfig: {workers}"
-        if unit and unit.label in keys.NODE_IDS:
-            way_out = f"; use nodeConfig {supported_configs(workers)}"
+        is_aws, configs = unit and unit.label in keys.NODE_IDS, supported_configs(workers)
+        way_out = messages.use_config(configs) if is_aws else messages.range_as_config(workers)
         way_out = way_out if workers.maximum < inf else ""
-        yield (*path, "workers"), f"{workers} workers do not fill blocks of {config} (nodeConfig){way_out}"
+        yield (*path, "workers"), messages.parts_of_blocks(workers, config, way_out)
     elif shape.together == "required" and config.maximum > 1 and workers.maximum > config.maximum:
-        yield (*path, "together"), f"a unit of {config} nodes cannot hold {workers} workers: write preferred"
+        yield (*path, "together"), messages.small_unit(config, workers)
 
 
 def _check_strictness(pairs: set[tuple[str, str]], shape: Shape, family: Family, path: Path) -> PathMessages:
@@ -247,14 +240,14 @@ def _check_strictness(pairs: set[tuple[str, str]], shape: Shape, family: Family,
         if value != "none" and not family.unit_of(shape):
             yield (*path, key), _explain_no_unit(shape, family, key)
         elif value != "none" and (key, value) not in pairs:
-            yield (*path, key), f"has no effect, because no rule matches {key}: {value}; add such a rule"
+            yield (*path, key), messages.no_rule_matches(key, value)
 
 
 def _explain_no_unit(shape: Shape, family: Family, key: str) -> str:
     """Returns why a family has no unit for a shape whose key needs a unit."""
     config = shape.node_config.maximum
     if config == 1:
-        return f"with nodeConfig 1 each worker works alone, in no unit: remove `{key}`"
+        return messages.no_unit_of_one(key)
     if unit := next((unit for unit in family.units if unit.nodes >= config), None):
         return messages.few_usable(config, unit.label, unit.capacity, unit.nodes)
-    return f"{key} needs a unit of {shape.node_config} nodes: add this unit to `units`"
+    return messages.needs_unit(key, shape.node_config)

@@ -24,14 +24,13 @@ def policy_problems(table: Table) -> PathMessages:
             yield path, messages.does_nothing("`mode` or `rules`")
         for glob in policy.rules:
             if not any(fnmatchcase(name, glob) for name in names):
-                yield (*path, "rules", glob), f"no rule is called {glob!r}{did_you_mean(glob, names)}"
+                yield (*path, "rules", glob), messages.no_rule(glob, did_you_mean(glob, names))
         for key in policy.labels:
             if setter := next((rule.name for rule in table.rules if key in rule.labels), None):
                 yield (*path, "labels", key), messages.label_of_rule(setter)
         hiding = next((number for number in range(index) if _hides(table.policies[number], policy)), None)
         if hiding is not None:
-            reason = f"for {_scope(table.policies[hiding])} applies to all objects of this policy"
-            yield path, f"unreachable: policies[{hiding}] {reason}; move it before policies[{hiding}]"
+            yield path, messages.hidden_policy(hiding, _scope(table.policies[hiding]))
 
 
 def guarantee_problems(table: Table) -> PathMessages:
@@ -61,7 +60,7 @@ def policy_notes(draft: Draft, table: Table, now: float) -> Iterator[Problem]:
     for index, ruling in enumerate(table.rulings):
         path, policy = ("policies", index), ruling.policy
         if policy.until is not None and policy.has_ended(now):
-            pairs.append((path, f"ended at {stamp(policy.until)} and has no effect: remove it"))
+            pairs.append((path, messages.has_ended(stamp(policy.until))))
             continue
         pairs += [(path, messages.BY_LABEL)] if policy.labels else []
         pairs += [(path, note[1]) for note in _idle_rules(table, ruling.modes) if note not in table_notes]
@@ -77,11 +76,10 @@ def _idle_rules(table: Table, modes: ModeSet) -> list[tuple[int, str]]:
     for index, rule in enumerate(table.rules if modes.table is Mode.ENFORCE else ()):
         is_enforced = rule_modes[rule.name] is Mode.ENFORCE
         if rule.needs and is_enforced and all(rule_modes[name] is not Mode.ENFORCE for name in rule.needs):
-            states = {Mode.SHADOW: "in shadow", Mode.OFF: "off"}
-            reasons = ", and ".join(f"{name}, which is {states[rule_modes[name]]}" for name in rule.needs)
             origins = [table.find_origin(name, "mode") for name in rule.needs]
             if not all(origin and origin.file.startswith("packaged ") for origin in origins):
-                idle_rules.append((index, f"rule {rule.name} does nothing: it needs {reasons}"))
+                reasons = ", and ".join(messages.NEEDED[rule_modes[name]](name) for name in rule.needs)
+                idle_rules.append((index, messages.idle_rule(rule.name, reasons)))
             rule_modes[rule.name] = Mode.OFF
     return idle_rules
 

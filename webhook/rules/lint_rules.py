@@ -65,15 +65,13 @@ def unsupported_configs(table: Table) -> Iterator[tuple[Path, str, bool]]:
             unit, config = family.unit_of(shape), shape.node_config
             if name and config and str(config) not in NODE_CONFIGS:
                 path: Path = ("families", number, "shapes", index, "nodeConfig")
-                reason = f"the init script of rule {name} does not support node config {config}"
-                message = f"{reason}: use {supported_configs(shape.workers)}, or another family"
+                message = messages.unsupported_config(name, config, supported_configs(shape.workers))
                 yield path, message, unit is None or unit.label in keys.NODE_IDS
 
 
 def supported_configs(workers: NumberSet) -> str:
     """Returns the node configs of the init script that divide the workers into whole blocks, as words."""
-    configs = [config for config in NODE_CONFIGS if workers.minimum % int(config) == 0]
-    return " or ".join(", ".join(configs).rsplit(", ", 1))
+    return messages.join_or(config for config in NODE_CONFIGS if workers.minimum % int(config) == 0)
 
 
 class RowIndex:
@@ -145,7 +143,7 @@ def _check_references(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
     for key in ("needs", "unless"):
         for name in getattr(rule, key):
             if positions.get(name, len(positions)) >= positions[rule.name]:
-                yield (*path, key), f"must name rules that come before this rule, not {name!r}"
+                yield (*path, key), messages.not_earlier(name)
 
 
 def _check_placeholders(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
@@ -177,7 +175,7 @@ def _check_placeholders(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
         for name in (*outer_names, *inner_names):
             known = template_names if text_path[2:4] == ("match", "template") else rule_names
             if name not in known:
-                add = f"; add {name[6:]} to values" if name.startswith("value.") else ""
+                add = messages.add_to_values(name[6:]) if name.startswith("value.") else ""
                 hint = did_you_mean(name, sorted(known)) or add
                 yield text_path, messages.unknown_placeholder(name, known, hint)
             elif name == "shape.topologyKey":
@@ -188,7 +186,7 @@ def _check_placeholders(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
                     if not family.unit_of(row) and row.together == row.apart == "none"
                 ]
                 if shapes:
-                    yield text_path, f"shape {shapes[0]} has no topologyKey: exclude it by `match.shape`"
+                    yield text_path, messages.no_topology_key(shapes[0])
 
 
 def _check_lists(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
@@ -216,9 +214,9 @@ def _check_fragment(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
     for node_path, node in walk(rule.add, (*path, "add")):
         if isinstance(node, dict):
             yield from _check_map(node, node_path)
-            for key, way_out in messages.OWN_LABELS.items():
+            for key, message in messages.OWN_LABELS.items():
                 if _selects(node, key) and not _is_label_known(rows, rule, key):
-                    yield node_path, f"selects by {key}: {way_out}"
+                    yield node_path, message
     if rule.labels.get(keys.JOB, "$(job.id)") != "$(job.id)":
         yield (*path, "add", "metadata", "labels", keys.JOB), messages.OTHER_JOB_LABEL
 
@@ -248,9 +246,8 @@ def _explain_operator(node: Mapping[str, Json], path: Path) -> str | None:
         return None if node.get("key") or operator == "Exists" else messages.TOLERATES_ALL
     if operator in {"In", "NotIn", "Gt", "Lt"} and not values:
         return row_messages.needs_values(operator)
-    if operator in {"Exists", "DoesNotExist"} and values:
-        return messages.needless_values(operator)
-    return None
+    is_needless = operator in {"Exists", "DoesNotExist"} and values
+    return messages.needless_values(operator) if is_needless else None
 
 
 def _explain_sources(node: Mapping[str, Json], path: Path) -> str | None:
@@ -259,8 +256,7 @@ def _explain_sources(node: Mapping[str, Json], path: Path) -> str | None:
         return messages.VALUE_AND_SOURCE
     is_volume = path[-2] == "volumes"
     sources = [key for key in node if path[-1] == "valueFrom" or (is_volume and key != "name")]
-    reason = f"can have only one source, not {messages.join_names(sources)}: keep one"
-    return reason if len(sources) > 1 else None
+    return messages.several_sources(messages.join_names(sources)) if len(sources) > 1 else None
 
 
 def _selects(node: Mapping[str, Json], key: str) -> bool:

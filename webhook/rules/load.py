@@ -142,12 +142,10 @@ def draft_of(texts: Sequence[NamedText], source: str, base: Draft | None = None)
 
 def _explain_unreadable(texts: Sequence[NamedText]) -> str | None:
     if not texts:
-        return f"there is no rule table: no file whose name ends in {' or '.join(SUFFIXES)}"
+        return messages.no_files(" or ".join(SUFFIXES))
     if sum(len(text) for _, text in texts) > MOST_BYTES:
-        return f"the rule table has more than {MOST_BYTES} bytes, the maximum of a ConfigMap: make it shorter"
-    if len(texts) > MOST_FILES:
-        return f"the rule table has {len(texts)} files, and {MOST_FILES} is the maximum: merge some of them"
-    return None
+        return messages.too_long(MOST_BYTES)
+    return messages.too_many_files(len(texts), MOST_FILES) if len(texts) > MOST_FILES else None
 
 
 def build(draft: Draft) -> Table:

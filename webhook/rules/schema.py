@@ -45,8 +45,7 @@ VERSION: Final = "ultraserver-webhook.io/v1alpha2"
 def violations(raw: Json) -> PathMessages:
     """Yields the path and the message of every violation of the schema in a table."""
     if isinstance(raw, dict) and raw.get("apiVersion") == OLD_VERSION:
-        way_out = f"`ultraserver-webhook rules convert FILE` prints the table in the form {VERSION}"
-        yield ("apiVersion",), f"{OLD_VERSION} is the form of release 0.2.0: {way_out}"
+        yield ("apiVersion",), messages.old_version(OLD_VERSION, VERSION)
         return
     try:
         _adapter().validate_python(raw)
@@ -102,8 +101,7 @@ def _explain_errors(raw: Json, violation: ValidationError) -> PathMessages:
             # The author probably meant the type with the deepest error. With a `value_error`, the type fits.
             choices[choice].append(((len(path), kind == "value_error"), path, message_of(error, path)))
     if missing_sections:
-        way_out = "add `extends: default`, which takes them from the packaged table"
-        yield (), f"the table has no {', '.join(missing_sections)}: {way_out}"
+        yield (), messages.no_sections(", ".join(missing_sections))
     for errors in choices.values():
         highest = max(rank for rank, _, _ in errors)
         probable = [(path, message) for rank, path, message in errors if rank == highest]
@@ -131,7 +129,7 @@ def message_of(error: ErrorDetails, path: Path) -> str:
     if kind == "unexpected_keyword_argument":
         name = str(key[0])
         if name in messages.REMOVED_KEYS:
-            return f"unknown key {name!r}: {messages.REMOVED_KEYS[name]} replaces this key of 0.2.0"
+            return messages.removed_key(name, messages.REMOVED_KEYS[name])
         known = (key for form in _schemas(path[:-1]) for key in form.get("properties", {}))
         return messages.unknown_key(name, known)
     if kind in messages.VIOLATIONS:
@@ -139,7 +137,7 @@ def message_of(error: ErrorDetails, path: Path) -> str:
         values = {"form": messages.form(pattern), "json": shown(value), "key": "".join(map(str, key))}
         text = messages.VIOLATIONS[kind].format(**values, **context)
         lower = value.lower() if pattern else value
-        return f"{text}; did you mean {lower!r}?" if lower != value and re.search(pattern, lower) else text
+        return text + messages.meant(lower) if lower != value and re.search(pattern, lower) else text
     if "expected" in context:
         choices = context["expected"]
         return messages.must_be_one(value, re.findall(r"'([^']+)'", choices) or [choices.lower()])
@@ -189,11 +187,11 @@ def _check_node(node: Json, schema: Mapping[str, Any], path: Path, *, strict: bo
 def _check_scalar(node: Json, schema: Mapping[str, Any]) -> Iterator[str]:
     schema = {**schema, **schema.get("then", {})} if isinstance(node, str) and "$(" not in node else schema
     if isinstance(node, str) and not re.search(schema.get("pattern", ""), node):
-        yield f"{shown(node)} is not {schema.get('title', 'a placeholder that this field can have')}"
+        yield messages.is_not(shown(node), schema.get("title", messages.ALLOWED_PLACEHOLDER))
     elif node not in (choices := schema.get("enum", [node])):
         yield messages.must_be_one(node, choices)
     elif "minimum" in schema and not schema["minimum"] <= node <= schema["maximum"]:
-        yield f"must be between {schema['minimum']} and {schema['maximum']}, not {node}"
+        yield messages.not_between(schema["minimum"], schema["maximum"], node)
 
 
 @cache

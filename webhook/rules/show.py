@@ -12,7 +12,8 @@ from webhook.documents import dump_yaml
 from webhook.objects.tree import Json
 from webhook.rows.conditions import Condition, describe_numbers, join_bar
 from webhook.rows.policies import Mode, Policy
-from webhook.rows.table import STAGES, Match, MountFree, Rule, Table
+from webhook.rows.table import Match, MountFree, Rule, Table
+from webhook.rules import messages
 from webhook.rules.draft import Draft, with_off_text
 
 HEAD = ("RULE", "MODE", "ROLE", "WHEN", "ADDS", "REASON", "FROM")
@@ -29,7 +30,7 @@ def overview(table: Table, width: int = 0) -> str:
             unit, numbers = family.unit_of(row), (str(row.workers), str(row.node_config or "-"))
             shapes.append((row.name, *numbers, row.together, row.apart, unit.label if unit else "-"))
     blocks = [f"revision {table.revision}, mode {table.mode}\n", _block(shapes, width)]
-    for number, stage in enumerate(STAGES):
+    for number, stage in enumerate(messages.STAGES):
         rules = [_rule_cells(table, rule) for rule in table.rules if rule.stage == number]
         blocks.append(f"{stage}\n{_block([HEAD, *rules], width)}")
     if policies := [_policy_cells(row) for row in table.policies]:
@@ -57,9 +58,9 @@ def rows_as_yaml(draft: Draft, name: str) -> str:
 
 def effects_of(rule: Rule) -> str:
     """Returns what a rule does, in short: the paths that it sets, its keys for messages, and its placer."""
-    messages = [key for key in ("warn", "deny", "unplaced") if getattr(rule, key)]
+    texts = [key for key in ("warn", "deny", "unplaced") if getattr(rule, key)]
     placer = [f"placer {rule.placer}"] if rule.placer else []
-    return ", ".join([*(_leaves(rule.add) if rule.add else ()), *messages, *placer]) or "-"
+    return ", ".join([*(_leaves(rule.add) if rule.add else ()), *texts, *placer]) or "-"
 
 
 def _leaves(value: Json, path: str = "") -> Iterator[str]:

@@ -199,12 +199,12 @@ class _CaseReader:
             return value
         file = posixpath.normpath(posixpath.join(posixpath.dirname(name), value))
         if file.startswith(("../", "/")):
-            self.add_problem(name, path, f"{value} is outside of {self.folder}: copy it into this folder")
+            self.add_problem(name, path, messages.is_outside(value, self.folder))
         elif file not in self.files:
-            hint = did_you_mean(file, self.files)
-            self.add_problem(name, path, f"there is no file {value} in {self.folder}{hint}")
+            message = messages.no_file(value, self.folder, did_you_mean(file, self.files))
+            self.add_problem(name, path, message)
         elif not self.read_map(file):
-            self.add_problem(name, path, f"{value} is not a file with one object")
+            self.add_problem(name, path, messages.not_one_object(value))
         return self.read_map(file)
 
 

@@ -12,6 +12,7 @@ from webhook.objects.tree import Json, is_empty, same
 from webhook.preview.lines import abridged, diff_as_yaml
 from webhook.preview.sentence import DryRun, judge
 from webhook.rows.table import Table
+from webhook.ruletests import messages
 from webhook.ruletests.cases import JOB_VERDICTS, RESPONSES, Case
 
 
@@ -47,8 +48,9 @@ def _check_outcome(table: Table, case: Case, outcome: Outcome) -> str:
     is_known = outcome.kind is not OutcomeKind.NO_WORKLOAD
     if expected in _outcome_words(table, case, outcome) if expected else is_known:
         return ""
-    messages = "; ".join((*outcome.denials, *outcome.warnings)) or outcome.reason
-    return f"expected {expected or 'a kind of the table'}, got {outcome.kind}, {outcome.response}: {messages}"
+    reason = "; ".join((*outcome.denials, *outcome.warnings)) or outcome.reason
+    kind = f"{outcome.kind}, {outcome.response}"
+    return messages.other_outcome(expected or messages.KNOWN_KIND, kind, reason)
 
 
 def _check_shadow(_: Table, case: Case, outcome: Outcome) -> str:
@@ -56,7 +58,7 @@ def _check_shadow(_: Table, case: Case, outcome: Outcome) -> str:
     if expected in {None, enforced.kind}:
         return ""
     reason = "; ".join(enforced.denials) or enforced.reason
-    return f"expected {expected} without shadow mode, got {enforced.kind}: {reason}"
+    return messages.other_enforced(expected, enforced.kind, reason)
 
 
 def _check_rules(table: Table, case: Case, outcome: Outcome) -> str:
@@ -64,20 +66,19 @@ def _check_rules(table: Table, case: Case, outcome: Outcome) -> str:
     actual = {rule.name: (rule.state, rule.why) for rule in outcome.rules}
     lines = []
     for name, state in case.expect.rules.items():
-        actual_state, reason = actual.get(name, (RuleState.SKIPPED, "it is for other objects"))
+        actual_state, reason = actual.get(name, (RuleState.SKIPPED, messages.FOR_OTHER_OBJECTS))
         if name not in names:
             files = {item.file.partition(" ")[0] for origins in table.origins.values() for item in origins}
-            table_name = "packaged table, which is tested without -f," if files == {"packaged"} else "table"
-            lines.append(f"the {table_name} has no rule {name!r}{did_you_mean(name, names)}")
+            no_rule = messages.no_packaged_rule if files == {"packaged"} else messages.no_rule
+            lines.append(no_rule(name, did_you_mean(name, names)))
         elif actual_state != state:
-            lines.append(f"{name}: expected {state}, got {actual_state}: {reason}")
+            lines.append(f"{name}: {messages.other_outcome(state, actual_state, reason)}")
     return "\n".join(lines)
 
 
 def _check_messages(_: Table, case: Case, outcome: Outcome) -> str:
-    messages = "\n".join((*outcome.denials, *outcome.warnings)) or "nothing"
-    missing = [text for text in case.expect.messages if text not in messages]
-    return "\n".join(f"expected {text!r}, but the messages are: {messages}" for text in missing)
+    texts = "\n".join((*outcome.denials, *outcome.warnings)) or "nothing"
+    return "\n".join(messages.no_message(text, texts) for text in case.expect.messages if text not in texts)
 
 
 def _check_patch(_: Table, case: Case, outcome: Outcome) -> str:
@@ -90,7 +91,7 @@ def _check_snapshot(_: Table, case: Case, outcome: Outcome) -> str:
     if not case.expect.snapshot:
         return ""
     if case.snapshot is None:
-        return "the case has no snapshot yet: write it with --update, and check it"
+        return messages.NO_SNAPSHOT
     return _difference(comparable(case.snapshot), comparable(outcome.after))
 
 

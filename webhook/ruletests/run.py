@@ -12,6 +12,7 @@ from webhook.objects.tree import Json
 from webhook.preview.run import check_patch
 from webhook.rows.policies import Mode
 from webhook.rows.table import Table
+from webhook.ruletests import messages
 from webhook.ruletests.cases import Case
 from webhook.ruletests.expected import CHECKS, comparable
 
@@ -44,9 +45,9 @@ def run(table: Table, cases: Iterable[Case]) -> Sequence[Result]:
 def _run_case(table: Table, case: Case) -> Result:
     outcome = admit(table, case.request, case.stored)
     check_patch(case.request.object, outcome)
-    messages = {key: check(table, case, outcome) for key, check in CHECKS.items()}
+    texts = {key: check(table, case, outcome) for key, check in CHECKS.items()}
     fired = frozenset(rule.name for rule in outcome.rules if rule.state is not RuleState.SKIPPED)
-    differences = {key: text for key, text in messages.items() if text}
+    differences = {key: text for key, text in texts.items() if text}
     return Result(case, differences, fired, comparable(outcome.after))
 
 
@@ -74,7 +75,7 @@ def as_text(results: Sequence[Result]) -> str:
     """Returns the cases that failed, and how many cases ran and failed."""
     failed = [result for result in results if result.differences]
     failures = [f"FAIL {result.case.source}: {printable(result.case.name)}\n{result}" for result in failed]
-    return "".join(failures) + f"{len(results)} case{'s' * (len(results) > 1)}, {len(failed)} failed"
+    return "".join(failures) + messages.summary(len(results), len(failed))
 
 
 def as_junit(results: Sequence[Result]) -> str:
