@@ -509,6 +509,7 @@ DENYING_SHAPE = '      - {name: none, workers: multiple of 1, deny: "$(job.nodes
             RULE.replace("worker}", "worker, workers: 3}") + '    deny: "$(job.nodes) workers: use 2 or 4"\n',
             [],
         ),
+        (RULE + '    deny: "no job $(job.name)"\n', [("deny", messages.NO_NAME_YET)]),
         (WORKLOAD, [("groups", messages.NO_NUMBER)]),
         (WORKLOAD.replace("devices}", "devices, number: {podName: true}}"), []),
         ("", []),

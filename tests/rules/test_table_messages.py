@@ -136,6 +136,9 @@ CONSTANTS = {
         "whole-job admission cannot admit Pods without numbers, so they wait forever: add `numbered: true` "
         "to `match`"
     ),
+    "NO_NAME_YET": (
+        "a job with generateName has no name yet, so the rule does not apply to it: remove $(job.name)"
+    ),
     "COUNTS_LAUNCHER": (
         "`workers` counts a launcher that runs ranks, and $(job.workers) does not: use $(job.nodes)"
     ),
