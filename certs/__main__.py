@@ -1,11 +1,9 @@
 """The command line of the certificate program, ``python -m certs``."""
 
-import contextlib
 import logging
 import signal
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +19,7 @@ from certs.rotate import PassResult
 from common import logs
 from common.output import Program, say
 from kube.api import ApiError
+from kube.command import report_errors
 
 CHECK_SECONDS = 0.5
 """The time between two checks of ``rotate --wait``."""
@@ -44,7 +43,7 @@ def issue(**options: Any) -> None:  # noqa: ANN401 - click passes what options.p
 
     The caBundles are patched, too. A webhook configuration that does not exist yet is not an error.
     """
-    with _report_errors():
+    with report_errors(*_FAILURES):
         _say_result(rotator(_say_step, **options).run())
 
 
@@ -64,7 +63,7 @@ def rotate(force: tuple[str, ...], wait: float, **options: Any) -> None:  # noqa
     does the later passes.
     """
     deadline = time.monotonic() + wait
-    with _report_errors():
+    with report_errors(*_FAILURES):
         rotator_ = rotator(_say_step, **options)
         if force and (stored := rotator_.read()).serves_provided:
             raise click.ClickException(messages.from_elsewhere(stored.provided.name))
@@ -126,7 +125,7 @@ def run(**options: Any) -> None:  # noqa: ANN401 - as above
     # These signals are blocked, so that they do not interrupt a pass. Later threads inherit the mask.
     end_signals = {signal.SIGTERM, signal.SIGINT}
     signal.pthread_sigmask(signal.SIG_BLOCK, end_signals)
-    with _report_errors():
+    with report_errors(*_FAILURES):
         rotator_ = rotator(_log_step, **options)
         if port := options["metrics_port"]:
             serve(options["metrics_host"], port, metrics.registry)
@@ -149,18 +148,9 @@ def run(**options: Any) -> None:  # noqa: ANN401 - as above
 )
 def dev(directory: Path, hosts: tuple[str, ...]) -> None:
     """Create certificates for localhost, 127.0.0.1, ::1 and every --host."""
-    with _report_errors():
+    with report_errors(*_FAILURES):
         expires = development.make(directory, (*development.DEFAULT_HOSTS, *hosts), datetime.now(UTC))
     say(messages.made(directory / "tls.crt", expires))
-
-
-@contextlib.contextmanager
-def _report_errors() -> Iterator[None]:
-    """Turns errors that the user can correct into a line on standard error and exit code 1."""
-    try:
-        yield
-    except _FAILURES as error:
-        raise click.ClickException(str(error)) from error
 
 
 def _say_step(decision: NextStep) -> None:

@@ -65,15 +65,9 @@ def rotator(on_step: Callable[[NextStep], object], **values: Any) -> Rotator:  #
         ApiError: No API server is configured, or its client is not installed.
     """
     hooks = [(kind, name) for kind in ("mutating", "validating") for name in values[kind]]
-    target = Target(
-        values["namespace"],
-        values["service"],
-        values["secret"],
-        values["ca_secret"],
-        values["provided_secret"],
-        tuple(hooks),
-    )
-    if len({target.secret, target.authority_secret, target.provided_secret}) < 3:  # noqa: PLR2004 - all differ
+    secrets = values["secret"], values["ca_secret"], values["provided_secret"]
+    target = Target(values["namespace"], values["service"], *secrets, tuple(hooks))
+    if len({*secrets}) < len(secrets):
         raise click.UsageError(messages.SAME_SECRETS)
     names = [*service_names(target.service, target.namespace, values["cluster_domain"]), *values["names"]]
     try:

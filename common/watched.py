@@ -103,10 +103,8 @@ class Watched(Generic[T]):
         self._signature_read = signature
 
     def _refuse(self, error: UnusableError | OSError, *, is_new: bool = True) -> None:
-        self.problem, self._retry_time = (
-            str(error),
-            error.retry_time if isinstance(error, UnusableError) else math.inf,
-        )
+        self.problem = str(error)
+        self._retry_time = error.retry_time if isinstance(error, UnusableError) else math.inf
         if is_new:
             fields = {"file": self._name, "problem": self.problem}
             self._log.error("keeping %(file)s as it was: %(problem)s", fields, extra=fields)

@@ -21,7 +21,10 @@ A pod that takes no node has an annotation instead, because affinity terms selec
 """
 
 PLACEMENT: Final = PREFIX + "place"
-"""The placement annotation on a worker: the placer, and the data for its choice (`contract.placement`)."""
+"""The placement annotation on a worker: the placer, and the data for its choice (`contract.placement`).
+
+This key and `OPENED` keep their names: running jobs have them, and the previous release reads no others.
+"""
 
 OPENED: Final = PREFIX + "opened"
 """Annotation on a Pod of an admitted job: when the Pod was pinned, and the planned units of other blocks."""

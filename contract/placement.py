@@ -132,19 +132,14 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The content of a placement annotation. The docstring of this module describes each attribute.
-
-    Attributes:
-        index: None if the pods have no number.
-        group: The key of the label, without ``labels/``; empty if the object has one group.
-    """
+    """The content of a placement annotation. The docstring of this module describes each attribute."""
 
     placer: Placer
     workers: int
     size: int
     unit: str
-    index: Index | None = None
-    group: str = ""
+    index: Index | None = None  # None if the pods have no number
+    group: str = ""  # the key of the label, without ``labels/``; empty if the object has one group
 
     def __str__(self) -> str:
         group = self.group and LABEL + self.group

@@ -1,6 +1,7 @@
 """Options and connections for the command lines of programs that use an API server."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,15 @@ def option_with_prefix(environment: str) -> Callable[..., Callable[[Any], Any]]:
         return click.option(*names, **{**defaults, **attributes})
 
     return option
+
+
+@contextmanager
+def report_errors(*errors: type[Exception]) -> Iterator[None]:
+    """Turns errors that the user can correct into a line on standard error and exit code 1."""
+    try:
+        yield
+    except errors as error:
+        raise click.ClickException(str(error)) from error
 
 
 def own_namespace() -> str:

@@ -21,7 +21,7 @@ from common.output import Program, colour_lines, progress, say
 from common.texts import printable
 from common.times import stamp
 from kube.api import ApiError, ForbiddenError
-from kubectl_ultraserver import messages
+from kubectl_ultraserver import messages, terminal
 from kubectl_ultraserver.check.gather import Gatherer, run_checks
 from kubectl_ultraserver.check.line import Status
 from kubectl_ultraserver.listing import Lister
@@ -31,13 +31,6 @@ from kubectl_ultraserver.proxy import ProxiedApi, connect_as_user
 from kubectl_ultraserver.queue import MAX_SECONDS, Queue, position_text, queue
 from kubectl_ultraserver.servers import is_selected, servers
 from kubectl_ultraserver.service import UnavailableError
-from kubectl_ultraserver.terminal import (
-    check_lines,
-    explanation_lines,
-    queue_lines,
-    topology_lines,
-    verification_lines,
-)
 from kubectl_ultraserver.verify import verify
 from kubectl_ultraserver.web import serve
 from kubectl_ultraserver.why import why
@@ -107,7 +100,7 @@ def verify_command(lister: Lister, job: JobReference, output_format: str) -> NoR
     if output_format == "json":
         _print_json(asdict(verification) | {"whole": verification.is_whole})
     else:
-        _print_lines(verification_lines(verification))
+        _print_lines(terminal.verification_lines(verification))
     sys.exit(FAILED if not verification.is_certain else WHOLE if verification.is_whole else NOT_WHOLE)
 
 
@@ -126,7 +119,7 @@ def why_command(lister: Lister, job: JobReference, output_format: str) -> None:
         _print_json({"job": title, "jobs": [*jobs], "findings": [*items], "unseen": unseen})
     else:
         positions = {entry.job: position_text(job_queue, entry, case.fleet.now) for entry in entries}
-        _print_lines(explanation_lines(title, findings, unseen, positions))
+        _print_lines(terminal.explanation_lines(title, findings, unseen, positions))
 
 
 @main.command("preview")
@@ -199,7 +192,7 @@ def topology(lister: Lister, output_format: str, job: JobReference | None, **fla
         documents = [asdict(server) | {key: getattr(server, key) for key in keys} for server in selected]
         _print_json({"ultraservers": documents, "unseen": fleet.unseen})
     else:
-        _print_lines(topology_lines(selected, shutil.get_terminal_size().columns))
+        _print_lines(terminal.topology_lines(selected, shutil.get_terminal_size().columns))
     if fleet.unseen:
         say(f"note: {printable(fleet.unseen)}", err=True)
 
@@ -221,7 +214,7 @@ def queue_command(lister: Lister, output_format: str, *, all_namespaces: bool) -
     if output_format == "json":
         _print_json({"text": job_queue.text, "jobs": [*map(asdict, entries)], "notes": job_queue.notes})
     else:
-        _print_lines(queue_lines(job_queue, entries, lister.fleet.now))
+        _print_lines(terminal.queue_lines(job_queue, entries, lister.fleet.now))
 
 
 def _queue(lister: Lister) -> Queue:
@@ -280,7 +273,7 @@ def check(lister: Lister, output_format: str, *, pre: bool) -> NoReturn:
     for result in run_checks(Gatherer(lister.api, lister.namespace), pre=pre):
         results.append(result)
         if output_format == "text":
-            _print_lines(check_lines(result))
+            _print_lines(terminal.check_lines(result))
     counts = {status.value: sum(result.status is status for result in results) for status in Status}
     if output_format == "json":
         _print_json({"lines": [asdict(result) for result in results], **counts})

@@ -39,9 +39,7 @@ def explain_missing_pods(case: Case) -> Iterator[Finding]:
             yield Finding("new-job", "operator", operator, messages.JOB_IS_NEW)
         return
     existing_numbers = {worker.number for worker in case.workers}
-    has_numbers = (
-        case.placement is not None and case.placement.index is not None and len(case.workers_by_job) == 1
-    )
+    has_numbers = case.placement and case.placement.index and len(case.workers_by_job) == 1
     numbers = range(case.worker_count if has_numbers else 0)
     missing_numbers = [str(number) for number in numbers if number not in existing_numbers]
     problem = messages.workers_exist(len(case.workers), case.worker_count, missing_numbers)

@@ -24,22 +24,16 @@ RECORDS: Final = (ADDED, ADDED_TO_POD)
 
 @dataclass(frozen=True)
 class DryRun:
-    """An object that was created as a dry run.
+    """An object that was created as a dry run."""
 
-    Attributes:
-        answer: The preview service's answer.
-        resource: Group and plural name of the object's kind; empty if the API server does not serve the kind.
-        stored: The object as it would be stored; None if the object is refused or its kind is not served.
-        refusal: Why the object is refused or not served; empty if it would be stored.
-        registrations: All MutatingWebhookConfigurations; None if the user may not read them.
-        namespace_object: The object's Namespace; empty if it does not exist or the user may not read it.
-    """
-
-    answer: Object
+    answer: Object  # the preview service's answer
+    # Group and plural name of the object's kind; empty if the API server does not serve the kind.
     resource: tuple[str, str] = ("", "")
-    stored: Object | None = None
-    refusal: str = ""
+    stored: Object | None = None  # the object as it would be stored; None if it is refused or not served
+    refusal: str = ""  # why the object is refused or not served; empty if it would be stored
+    # All MutatingWebhookConfigurations; None if the user may not read them.
     registrations: Sequence[Object] | None = None
+    # The object's Namespace; empty if it does not exist or the user may not read it.
     namespace_object: Object = field(default_factory=dict)
 
     @property

@@ -26,24 +26,14 @@ END_CONDITIONS: Final = ("Succeeded", "Complete", "Completed", "Failed")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A reason why a job waits, or a problem of the job.
+    """A reason why a job waits, or a problem of the job."""
 
-    Attributes:
-        code: The code of the problem, for programs.
-        kind: The kind of the subject: ``node``, ``pod``, ``queue``, ``job``, ``ultraserver``, ``webhook``,
-            ``operator`` or ``program``.
-        name: The name of the subject.
-        text: The problem.
-        details: Lines with details, such as why each UltraServer is not used.
-        remedy: What the user can do; empty if the text implies it.
-    """
-
-    code: Code
-    kind: str
-    name: str
-    text: str
-    details: tuple[str, ...] = ()
-    remedy: str = ""
+    code: Code  # the code of the problem, for programs
+    kind: str  # the kind of the subject: node, pod, queue, job, ultraserver, webhook, operator or program
+    name: str  # the name of the subject
+    text: str  # the problem
+    details: tuple[str, ...] = ()  # lines with details, such as why each UltraServer is not used
+    remedy: str = ""  # what the user can do; empty if the text implies it
 
 
 @dataclass(frozen=True)
@@ -51,40 +41,27 @@ class Case:
     """A job, its pods, and the other objects that explain its state.
 
     An attribute is an empty map or tuple if the user may not read the objects in it.
-
-    Attributes:
-        reference: The job as the command names it.
-        namespace: The job's namespace.
-        job: The job's object; empty if it was not found, for example because the rule table lacks its kind.
-        pods: The job's pods, sorted by name, including pods that have ended.
-        fleet: The nodes and pods of the cluster.
-        namespace_object: The job's Namespace.
-        events: Events about the job and its pods.
-        registration: The MutatingWebhookConfiguration for jobs of this kind; None if it does not exist.
-        rules: The ConfigMap with the rule table; None if it does not exist.
-        answer: The preview service's answer about the job; empty if it was not called or did not answer.
-        no_preview_reason: Why the preview service did not answer; empty if it answered or was not called.
-        lease: The Lease of the placement program; None if it does not exist.
-        workloads: Kueue's Workloads with the job's uid; all Workloads of the namespace if ``job`` is empty.
-        has_kueue: Whether the API server serves Kueue's API.
-        ended_workers: The workers, of all jobs, that have ended.
     """
 
-    reference: JobReference
-    namespace: str
-    job: Object
-    pods: tuple[Object, ...]
-    fleet: Fleet
-    namespace_object: Object = field(default_factory=dict)
-    events: tuple[Object, ...] = ()
+    reference: JobReference  # the job as the command names it
+    namespace: str  # the job's namespace
+    job: Object  # the job's object; empty if not found, for example because the rule table lacks its kind
+    pods: tuple[Object, ...]  # the job's pods, sorted by name, including pods that have ended
+    fleet: Fleet  # the nodes and pods of the cluster
+    namespace_object: Object = field(default_factory=dict)  # the job's Namespace
+    events: tuple[Object, ...] = ()  # Events about the job and its pods
+    # The MutatingWebhookConfiguration for jobs of this kind; None if it does not exist.
     registration: Object | None = field(default_factory=dict)
-    rules: Object | None = None
+    rules: Object | None = None  # the ConfigMap with the rule table; None if it does not exist
+    # The preview service's answer about the job; empty if it was not called or did not answer.
     answer: Object = field(default_factory=dict)
+    # Why the preview service did not answer; empty if it answered or was not called.
     no_preview_reason: str = ""
-    lease: Object | None = None
+    lease: Object | None = None  # the Lease of the placement program; None if it does not exist
+    # Kueue's Workloads with the job's uid; all Workloads of the namespace if ``job`` is empty.
     workloads: tuple[Object, ...] = ()
-    has_kueue: bool = False
-    ended_workers: tuple[EndedWorker, ...] = ()
+    has_kueue: bool = False  # whether the API server serves Kueue's API
+    ended_workers: tuple[EndedWorker, ...] = ()  # the workers, of all jobs, that have ended
 
     @property
     def kind(self) -> str:

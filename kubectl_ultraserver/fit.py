@@ -20,21 +20,13 @@ from placement.observe.model import Pod
 
 
 class Fit(NamedTuple):
-    """Whether a job would start if it were created now.
+    """Whether a job would start if it were created now."""
 
-    Attributes:
-        fits: Whether the job would start.
-        units: The units that the job would get; without whole-job admission, units that it could get.
-        text: A sentence with these units, or with the reason why the job would wait.
-        details: The reason for each unit that the job does not get, and a note about what was not examined.
-        pods: The job's workers. The prediction for the next job of the preview includes them.
-    """
-
-    fits: bool
-    units: tuple[str, ...]
-    text: str
-    details: tuple[str, ...] = ()
-    pods: tuple[Pod, ...] = ()
+    fits: bool  # whether the job would start
+    units: tuple[str, ...]  # the units that the job would get or, without whole-job admission, could get
+    text: str  # a sentence with these units, or with the reason why the job would wait
+    details: tuple[str, ...] = ()  # why the job does not get each unit, and what was not examined
+    pods: tuple[Pod, ...] = ()  # the job's workers; the prediction for the preview's next job includes them
 
 
 def fit(

@@ -23,26 +23,17 @@ MODE: Final = ULTRASERVER + "mode"
 
 @dataclass(frozen=True)
 class Fleet:
-    """The nodes of the cluster, and the pods that use or may use them.
+    """The nodes of the cluster, and the pods that use or may use them."""
 
-    Attributes:
-        topology: All nodes.
-        pods: The pods on UltraServer nodes and nodes with devices; and the pods without a node that have the
-            gate, a placement annotation or a fault.
-        job_names: The name of a pod's job, by the pod's uid.
-        unseen: A sentence about what could not be listed; empty if everything was listed.
-        table: The installation's rule table.
-        inventory: The device claims and devices.
-        now: The time of the listing.
-    """
-
-    topology: Topology
+    topology: Topology  # all nodes
+    # The pods on UltraServer nodes and nodes with devices; and the pods without a node that have the gate, a
+    # placement annotation or a fault.
     pods: tuple[Pod, ...]
-    job_names: dict[str, str] = field(default_factory=dict)
-    unseen: str = ""
-    table: Table = field(default_factory=lambda: read(None))
-    inventory: Inventory = field(default_factory=Inventory)
-    now: datetime = EARLIEST
+    job_names: dict[str, str] = field(default_factory=dict)  # the name of a pod's job, by the pod's uid
+    unseen: str = ""  # a sentence about what could not be listed; empty if everything was listed
+    table: Table = field(default_factory=lambda: read(None))  # the installation's rule table
+    inventory: Inventory = field(default_factory=Inventory)  # the device claims and devices
+    now: datetime = EARLIEST  # the time of the listing
 
     @cached_property
     def examiner(self) -> Examiner:

@@ -39,15 +39,10 @@ LEASE_PATH: Final = f"{leases_path(NAME)}/{COMPONENT}"
 
 @dataclass
 class Lister:
-    """Reads jobs, nodes, pods and the installation.
+    """Reads jobs, nodes, pods and the installation."""
 
-    Attributes:
-        api: The API server.
-        namespace: The namespace of the job.
-    """
-
-    api: RestApi
-    namespace: str
+    api: RestApi  # the API server
+    namespace: str  # the namespace of the job
 
     @cached_property
     def fleet(self) -> Fleet:

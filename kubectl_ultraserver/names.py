@@ -10,15 +10,10 @@ from placement.observe.names import names_of
 
 @dataclass(frozen=True, slots=True)
 class JobReference:
-    """A job as the argument of a command names it.
+    """A job as the argument of a command names it."""
 
-    Attributes:
-        kind: The kind in lower case, in the singular, without a group; empty for any kind.
-        name: The job's name.
-    """
-
-    kind: str
-    name: str
+    kind: str  # the kind in lower case, in the singular, without a group; empty for any kind
+    name: str  # the job's name
 
     def __str__(self) -> str:
         return f"{self.kind}/{self.name}" if self.kind else self.name

@@ -28,43 +28,24 @@ FITS: Final = "fits"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A job that waits.
+    """A job that waits."""
 
-    Attributes:
-        position: The job's position in the queue, from 1; None if it is not known, or if the job is blocked.
-        namespace: The job's namespace.
-        job: The job's namespace and name.
-        workers: The number of the job's workers.
-        priority: The job's priority.
-        share: The part of all nodes with devices that the job's namespace uses, from 0 to 1.
-        since: The time since which all workers of the job exist.
-        limit: The job's time limit in seconds; None without a time limit.
-        reason: Why the job waits, as a code: `FITS` or a `Reason`; empty if that is not known.
-        text: Why the job waits, as a text.
-        start: When the job starts; None if that is not known.
-        latest: The latest start, if all jobs keep their time limits; None if it is not known.
-        after: The jobs whose end makes the start possible.
-        after_waiting: The jobs of ``after`` that wait, too.
-        ahead: The jobs with an earlier position that start later.
-        units: The units that are reserved for the job.
-    """
-
-    position: int | None
-    namespace: str
-    job: str
-    workers: int
-    priority: int
-    share: float
-    since: datetime
-    limit: float | None
-    reason: str
-    text: str
-    start: datetime | None = None
-    latest: datetime | None = None
-    after: tuple[str, ...] = ()
-    after_waiting: tuple[str, ...] = ()
-    ahead: tuple[str, ...] = ()
-    units: tuple[str, ...] = ()
+    position: int | None  # the position in the queue, from 1; None if it is unknown, or if the job is blocked
+    namespace: str  # the job's namespace
+    job: str  # the job's namespace and name
+    workers: int  # the number of the job's workers
+    priority: int  # the job's priority
+    share: float  # the part of all nodes with devices that the job's namespace uses, from 0 to 1
+    since: datetime  # the time since which all workers of the job exist
+    limit: float | None  # the job's time limit in seconds; None without a time limit
+    reason: str  # why the job waits, as a code: `FITS` or a `Reason`; empty if that is not known
+    text: str  # why the job waits, as a text
+    start: datetime | None = None  # when the job starts; None if that is not known
+    latest: datetime | None = None  # the latest start if all jobs keep their time limits; None if unknown
+    after: tuple[str, ...] = ()  # the jobs whose end makes the start possible
+    after_waiting: tuple[str, ...] = ()  # the jobs of ``after`` that wait, too
+    ahead: tuple[str, ...] = ()  # the jobs with an earlier position that start later
+    units: tuple[str, ...] = ()  # the units that are reserved for the job
 
     @property
     def start_note(self) -> str:
@@ -74,16 +55,11 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """The jobs that wait.
+    """The jobs that wait."""
 
-    Attributes:
-        text: A summary in one sentence.
-        entries: The jobs in order. Jobs without a position come last.
-        notes: Reasons why a job waits (see `_delay_texts`), explanations of columns, and what is not known.
-    """
-
-    text: str
-    entries: tuple[Entry, ...]
+    text: str  # a summary in one sentence
+    entries: tuple[Entry, ...]  # the jobs in order; jobs without a position come last
+    # Reasons why a job waits (see `_delay_texts`), explanations of columns, and what is not known.
     notes: tuple[str, ...] = ()
 
 

@@ -168,11 +168,10 @@ def reason_and_details(case: Case, decision: Decision, waiting: Waiting) -> tupl
     ranking = Ranking(decision.cluster, job.placement, job.demands)
     lines = [f"{unit}: {cause.detail}" for unit, cause in causes(decision.cluster, ranking, job)]
     if job.placement.size > 1:
+        label = job.placement.unit
         lines += [
-            messages.node_outside(
-                node.name, job.placement.unit, node.labels.get(job.placement.unit) or "missing"
-            )
+            messages.node_outside(node.name, label, node.labels.get(label) or "missing")
             for node in fleet.topology.nodes.values()
-            if fleet.is_ultraserver_node(node) and node.unit(job.placement.unit) is None
+            if fleet.is_ultraserver_node(node) and node.unit(label) is None
         ]
     return waiting.text(reserved=True), tuple(lines)

@@ -17,21 +17,13 @@ MISSING: Final = "missing"
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """A node of an UltraServer, or the place of a missing node.
+    """A node of an UltraServer, or the place of a missing node."""
 
-    Attributes:
-        node: The node's name; empty if the node is missing.
-        number: The node id; empty if the node has no id.
-        state: ``ok``, ``cordoned``, ``not ready`` or ``missing``.
-        holders: The holders of the node, as in `Fleet.holders_by_node`.
-        claims: The ResourceClaims that have devices of the node.
-    """
-
-    node: str
-    number: str
-    state: str
-    holders: tuple[str, ...]
-    claims: tuple[str, ...] = ()
+    node: str  # the node's name; empty if the node is missing
+    number: str  # the node id; empty if the node has no id
+    state: str  # ``ok``, ``cordoned``, ``not ready`` or ``missing``
+    holders: tuple[str, ...]  # the holders of the node, as in `Fleet.holders_by_node`
+    claims: tuple[str, ...] = ()  # the ResourceClaims that have devices of the node
 
     @property
     def is_healthy(self) -> bool:
@@ -46,17 +38,11 @@ class Spot:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """An UltraServer, a smaller unit (if its nodes have no label of a larger unit), or a node in no unit.
+    """An UltraServer, a smaller unit (if its nodes have no label of a larger unit), or a node in no unit."""
 
-    Attributes:
-        id: The server id; empty for a node in no working UltraServer.
-        spots: The places of its nodes, sorted by node id.
-        max_nodes: The maximum number of these nodes that a job can have.
-    """
-
-    id: str
-    spots: tuple[Spot, ...]
-    max_nodes: int = 1
+    id: str  # the server id; empty for a node in no working UltraServer
+    spots: tuple[Spot, ...]  # the places of its nodes, sorted by node id
+    max_nodes: int = 1  # the maximum number of these nodes that a job can have
 
     @property
     def free(self) -> bool:

@@ -19,23 +19,15 @@ _SECTIONS: Final = ("candidates", "families", "guarantees", "rules", "values", "
 
 @dataclass(frozen=True)
 class Table:
-    """The parts of a rule table that commands need.
+    """The parts of a rule table that commands need."""
 
-    Attributes:
-        kinds: The kinds of job, as ``GROUP/VERSION/KIND``.
-        units: The node labels that form units, and the number of nodes in a unit.
-        type_label: The first label in the table's list of node labels with the instance type.
-        types: The instance types of the families whose mode is not ``off``.
-        placers: The placers ``kueue`` and ``whole-job``, each only if a rule in mode ``enforce`` names it.
-        levels: The levels of Kueue's Topologies that the table uses.
-    """
-
-    kinds: Sequence[str] = ()
-    units: UnitSettings = UNITS
-    type_label: str = ""
-    types: Sequence[str] = ()
+    kinds: Sequence[str] = ()  # the kinds of job, as ``GROUP/VERSION/KIND``
+    units: UnitSettings = UNITS  # the node labels that form units, and the number of nodes in a unit
+    type_label: str = ""  # the first label in the table's list of node labels with the instance type
+    types: Sequence[str] = ()  # the instance types of the families whose mode is not ``off``
+    # The placers ``kueue`` and ``whole-job``, each only if a rule in mode ``enforce`` names it.
     placers: frozenset[str] = frozenset()
-    levels: frozenset[str] = frozenset()
+    levels: frozenset[str] = frozenset()  # the levels of Kueue's Topologies that the table uses
 
 
 def read(rules: Object | None) -> Table:

@@ -24,55 +24,33 @@ meanings. So a node lacks a node config only if its label has none of these toke
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A worker in the output. The rows are in the order of the ranks, which the init script assigns.
+    """A worker in the output. The rows are in the order of the ranks, which the init script assigns."""
 
-    Attributes:
-        rank: The worker's ``NEURON_GLOBAL_TOPOID``; None if it lacks a node or a placement annotation.
-        worker: The pod's name.
-        node: The name of the pod's node; empty while the pod has no node.
-        labels: The values of the node labels in `Fleet.shown_labels`; empty for a missing label.
-        claims: For each device claim of the pod, its template or, if it has no template, its name.
-    """
-
-    rank: int | None
-    worker: str
-    node: str
-    labels: dict[str, str]
-    claims: tuple[str, ...] = ()
+    rank: int | None  # the worker's NEURON_GLOBAL_TOPOID; None without a node or a placement annotation
+    worker: str  # the pod's name
+    node: str  # the name of the pod's node; empty while the pod has no node
+    labels: dict[str, str]  # the values of the node labels in `Fleet.shown_labels`; empty for a missing label
+    claims: tuple[str, ...] = ()  # the template of each device claim; the name of a claim without a template
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A reason why a job is not placed whole.
+    """A reason why a job is not placed whole."""
 
-    Attributes:
-        kind: The code of the problem.
-        text: The problem in a sentence.
-        name: The name of the job, pod, UltraServer or node that has the problem.
-    """
-
-    kind: messages.ProblemCode
-    text: str
-    name: str
+    kind: messages.ProblemCode  # the code of the problem
+    text: str  # the problem in a sentence
+    name: str  # the name of the job, pod, UltraServer or node that has the problem
 
 
 @dataclass(frozen=True)
 class Verification:
-    """The result of a verification.
+    """The result of a verification."""
 
-    Attributes:
-        title: The job's kind, namespace and name.
-        text: The result in a sentence.
-        problems: The reasons why the job is not placed whole.
-        rows: The job's workers.
-        unseen: What could not be listed, as in `Fleet.unseen`.
-    """
-
-    title: str
-    text: str
-    problems: tuple[Problem, ...]
-    rows: tuple[Row, ...]
-    unseen: str = ""
+    title: str  # the job's kind, namespace and name
+    text: str  # the result in a sentence
+    problems: tuple[Problem, ...]  # the reasons why the job is not placed whole
+    rows: tuple[Row, ...]  # the job's workers
+    unseen: str = ""  # what could not be listed, as in `Fleet.unseen`
 
     @property
     def is_whole(self) -> bool:
@@ -97,9 +75,8 @@ def verify(case: Case) -> Verification:
     else:
         count = len({_unit_of(case, worker, placement) for worker in case.workers})
         is_divisible = case.fleet.table.units.kind_of_label(placement.unit).is_divisible
-        units_text = (
-            units(count, placement.size, parts=is_divisible).replace("free ", "").replace("whole ", "")
-        )
+        units_text = units(count, placement.size, parts=is_divisible)
+        units_text = units_text.replace("free ", "").replace("whole ", "")
         text = messages.whole(len(case.workers), units_text, placement.size)
     return Verification(case.title, text, problems, tuple(rows(case)), case.fleet.unseen)
 

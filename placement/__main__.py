@@ -17,7 +17,7 @@ from common import logs
 from common.output import Program, say
 from common.texts import printable
 from kube.api import ApiError
-from kube.command import connect, option_with_prefix, own_namespace
+from kube.command import connect, option_with_prefix, own_namespace, report_errors
 from kube.election import Elector
 from kube.loop import Loop
 from kube.watch import Mirror
@@ -90,11 +90,9 @@ def run(**options: Any) -> None:  # noqa: ANN401 - click passes the options abov
     metrics = Metrics()
     settings = "bound", "default_limit", "failed"
     bound, default_limit, failed = (timedelta(seconds=options[f"{name}_seconds"]) for name in settings)
-    try:
+    with report_errors(ApiError, OSError, ValueError):
         units = watch_units(options["rules"]).refresh
         api, *watch_clients = (connect(options["kubeconfig"]) for _ in range(1 + len(COLLECTIONS)))
-    except (ApiError, OSError, ValueError) as error:
-        raise click.ClickException(str(error)) from error
     lease = options["lease"], options["identity"], options["lease_seconds"]
     elector = Elector(api, options["namespace"], *lease, LABELS)
     messages_if_unserved = dict.fromkeys(READERS, messages.WITHOUT_CLAIMS)
@@ -107,10 +105,8 @@ def run(**options: Any) -> None:  # noqa: ANN401 - click passes the options abov
     passes = PassRunner(api, copies, tuning, units, reporter, metrics, lambda: datetime.now(UTC), *intervals)
     answers = {PATH: AnswerApp(lambda: passes.scene, passes.clock)} if options["answers"] else {}
     if port := options["metrics_port"]:
-        try:
+        with report_errors(OSError):
             serve(options["metrics_host"], port, metrics.registry, answers)
-        except OSError as error:
-            raise click.ClickException(str(error)) from error
     loop = Loop(elector, passes, passes.set_leader, can_work=passes.is_fresh)
     loop.stop_on_signals()
     with contextlib.ExitStack() as stack:
@@ -129,13 +125,11 @@ def admit(job: str | None, everything: bool, kubeconfig: Path | None) -> None:  
 
     The scheduler places its pods anywhere: some may get no node, and the job may straddle UltraServers.
     """
-    if bool(job) == everything:
+    if bool(job) == everything or (job and not all(job.partition("/"))):
         raise click.UsageError(messages.ONE_OR_ALL)
-    try:
+    with report_errors(ApiError):
         api = connect(kubeconfig)
         gated_pods = list(by_hand.gated_pods(api, job))
-    except ApiError as error:
-        raise click.ClickException(str(error)) from error
     failure_count = 0
     for pod in gated_pods:
         if why := by_hand.admit(api, pod):
@@ -158,10 +152,8 @@ def replay_(file: Path, output: str) -> None:
     """Repeat a decision from FILE, a snapshot of `kubectl ultraserver snapshot`, without a cluster."""
     from placement import replay  # noqa: PLC0415 - pydantic is for this command only
 
-    try:
+    with report_errors(OSError, ValueError):
         snapshot = replay.read(file)
-    except (OSError, ValueError) as error:
-        raise click.ClickException(str(error)) from error
     try:
         result = replay.describe(replay.decision_for(snapshot))
     except Exception as error:

@@ -52,9 +52,7 @@ class EventReason(StrEnum):
     PREEMPTS = "Preempts"  # the job preempts a job of lower priority
 
 
-def about(name: str, text: object) -> str:
-    return f"{name}: {text}"
-
+about: Final = "{}: {}".format
 
 # ---- Pods that cannot be placed even if all units were free ------------------------------------------------
 
@@ -117,6 +115,7 @@ many_conditions: Final = (
     "waiting jobs of {} have {} conditions on nodes, and this job has {} more: at most {} are compared at a "
     "time; use fewer, or wait until earlier jobs start"
 ).format
+several_pins: Final = "block {} is pinned to several units: {}".format
 same_pin: Final = "blocks {} and {} are both pinned to {}".format
 crowded: Final = "{} needs a node in {}, where its block is: {}".format
 too_few_nodes: Final = "only {} nodes of the unit are left".format
@@ -125,10 +124,6 @@ too_few_nodes: Final = "only {} nodes of the unit are left".format
 def unlike(sizes: Sequence[tuple[int, int]]) -> str:
     counts = " and ".join(f"{count} workers of node config {size}" for count, size in sizes)
     return f"its workers have different placement annotations: {counts}; delete the workers of other jobs"
-
-
-def several_pins(block: int, units: Sequence[str]) -> str:
-    return f"block {block} is pinned to several units: {', '.join(units)}"
 
 
 def by_hand(pod: str, node: str) -> str:
@@ -306,7 +301,4 @@ def reserved_from(units: Sequence[str], begin: str) -> str:
 UNITS_OF_TABLE: Final = "the units of the rule table"
 not_texts: Final = "namespaces {!r} and unit {!r} of a guarantee must be texts".format
 invalid_count: Final = "count {!r} of a guarantee must be a number from 0 to {}".format
-
-
-def invalid_row(error: Exception) -> str:
-    return f"a row of the rule table is invalid: {type(error).__name__}: {error}"
+invalid_row: Final = "a row of the rule table is invalid: {}: {}".format

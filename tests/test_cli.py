@@ -344,7 +344,9 @@ def test_commands_include_whole_job_admission_unless_an_option_or_a_table_exclud
         assert (f"{keys.PREFIX}whole-job" in patch, "placer=gate" in patch) == (gated, gated)
     for words, mode in (((), "enforce"), (("--without-placement",), "off")):
         (line,) = [
-            line for line in run("rules", "show", *words).stdout.splitlines() if "whole-job-gate " in line
+            line
+            for line in run("rules", "show", *words).stdout.splitlines()
+            if line.startswith("whole-job-gate ")
         ]
         assert f" {mode} " in line
     whole = run("rules", "show", "-o=yaml", "-f", chart.RULES, "--without-placement")

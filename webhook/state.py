@@ -10,15 +10,10 @@ from webhook.serving.tls import TlsFiles
 
 @dataclass(frozen=True)
 class CurrentState:
-    """The state that reviews, ``/readyz`` and the metrics of one process share.
+    """The state that reviews, ``/readyz`` and the metrics of one process share."""
 
-    Attributes:
-        tables: The source of the rule table.
-        tls: The files of the certificate.
-    """
-
-    tables: TableSource
-    tls: TlsFiles
+    tables: TableSource  # the source of the rule table
+    tls: TlsFiles  # the files of the certificate
 
     @property
     def table(self) -> Table:

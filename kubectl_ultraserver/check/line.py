@@ -33,25 +33,15 @@ class Line:
 
 
 class DeployedProgram(NamedTuple):
-    """The program of a Deployment.
+    """The program of a Deployment."""
 
-    Attributes:
-        deployment: The Deployment's namespace and name, as NAMESPACE/NAME.
-        image: The image.
-        name: The image's name without registry and tag.
-        version: The image's tag.
-        wanted: The number of pods that the Deployment should have.
-        ready: The number of pods that are ready.
-        account: The user name of the pods' service account.
-    """
-
-    deployment: str
+    deployment: str  # the Deployment's namespace and name, as NAMESPACE/NAME
     image: str
-    name: str
-    version: str
-    wanted: int
-    ready: int
-    account: str
+    name: str  # the image's name without registry and tag
+    version: str  # the image's tag
+    wanted: int  # the number of pods that the Deployment should have
+    ready: int  # the number of pods that are ready
+    account: str  # the user name of the pods' service account
 
 
 def deployed_program(raw: Object) -> DeployedProgram:

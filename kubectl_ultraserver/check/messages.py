@@ -11,19 +11,12 @@ from placement.observe.model import COMPONENT
 
 
 class Result(NamedTuple):
-    """The texts of a code, as templates for `str.format`.
+    """The texts of a code, as templates for `str.format`."""
 
-    Attributes:
-        text: The result of the check.
-        remedy: What to do if the status is not ``pass``. Empty if the status is always ``pass``.
-        page: The page in docs/ that explains the remedy.
-        passed: The text if the status is ``pass``. Empty if this text is the same as ``text``.
-    """
-
-    text: str
-    remedy: str = ""
-    page: str = ""
-    passed: str = ""
+    text: str  # the result of the check
+    remedy: str = ""  # what to do if the status is not ``pass``; empty if the status is always ``pass``
+    page: str = ""  # the page in docs/ that explains the remedy
+    passed: str = ""  # the text if the status is ``pass``; empty if this text is the same as ``text``
 
 
 NO_CONFIGMAP: Final = "it does not exist"

@@ -41,15 +41,11 @@ class _UnavailableError(Exception):
 
 @dataclass(slots=True)
 class AnswerApp:
-    """A WSGI application that answers whether a job would start now.
+    """A WSGI application that answers whether a job would start now."""
 
-    Args:
-        scene: Returns the inputs of the last decision; None if this replica does not lead or has not decided.
-        clock: Returns the time.
-    """
-
+    # Returns the inputs of the last decision; None if this replica does not lead or has not decided.
     scene: Callable[[], Scene | None]
-    clock: Callable[[], datetime]
+    clock: Callable[[], datetime]  # returns the time
     _lock: Lock = field(default_factory=Lock, init=False)
     _next_answer: float = field(default=0.0, init=False)
     _next_log: float = field(default=0.0, init=False)  # no error is logged before this time

@@ -12,7 +12,7 @@ from placement.observe.read import read_pod
 
 
 def gated_pods(api: RestApi, job: str | None) -> Iterator[Pod]:
-    """Yields the pods that have the gate, of one job (``namespace/name``) or of all jobs."""
+    """Yields the pods that have the gate, of one job (``namespace/name``, both not empty) or of all jobs."""
     namespace, _, name = (job or "").partition("/")
     for page in api.pages(f"/api/v1/namespaces/{namespace}/pods" if job else "/api/v1/pods"):
         for raw in page.get("items") or ():

@@ -69,7 +69,7 @@ class Allocator:
         for block, pods in job.blocks.items():
             units = {member.unit for member in pods if member.unit}
             if len(units) > 1 and any(member.pin and not member.pod.node for member in pods):
-                raise UnplacedError(messages.several_pins(block, sorted(units)[:4]))
+                raise UnplacedError(messages.several_pins(block, ", ".join(sorted(units)[:4])))
             for unit in units if job.placement.size > 1 else ():
                 if owners.setdefault(unit, block) != block:
                     raise UnplacedError(messages.same_pin(owners[unit], block, unit))

@@ -144,13 +144,9 @@ def _requests_of(inventory: Inventory, pod: Pod, template: str, name: str) -> It
         raise ClaimError("uncreated", template_name)
     if claim.fault:
         raise ClaimError("nested", template_name, claim.fault)
-    if (
-        claim.mode
-        and pod.placement
-        and pod.placement.placer is Placer.WHOLE_JOB
-        and claim.mode != pod.placement.size
-    ):
-        raise ClaimError("mode", template_name, claim.mode, pod.placement.size)
+    placement = pod.placement
+    if placement and placement.placer is Placer.WHOLE_JOB and claim.mode not in (0, placement.size):
+        raise ClaimError("mode", template_name, claim.mode, placement.size)
     for request in claim.requests:
         device_class = inventory.classes.get(("", request.device_class))
         if device_class is None:

@@ -88,11 +88,9 @@ class Cluster:
             if placement is None or not uses_devices:
                 self.other_pod_nodes[pod.namespace].add(node)
             if uses_devices and (placement is not None or member.has_claim or self._has_devices(pod)):
-                size = (
-                    self.units.kind_of_label(placement.unit).exclusive_nodes(placement.size)
-                    if placement
-                    else 1
-                )
+                size = 1
+                if placement:
+                    size = self.units.kind_of_label(placement.unit).exclusive_nodes(placement.size)
                 self.hold_node(node, key, size)
                 if is_jobless(member.key):
                     self._jobless_nodes.add(node)

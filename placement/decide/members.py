@@ -28,9 +28,7 @@ class Member:
 
     pod: Pod  # as it was read
     key: JobKey  # its job; for a pod that belongs to no job, the pod itself
-    placement: (
-        Placement | None
-    )  # its placement annotation; None if it has none, or if the annotation is not trusted
+    placement: Placement | None  # its placement annotation; None if it has none, or if it is not trusted
     demand: Demand  # its demand on a node, including its device claims
     has_claim: bool  # whether its claims have, or will get, Neuron devices of its node
     uses_devices: bool  # whether it requests or claims devices of a family

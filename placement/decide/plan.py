@@ -26,8 +26,6 @@ MEMORY_TIME: Final = 2 * LONGEST_BACKOFF
 
 # How often a job may leave failed nodes, or have its launchers deleted before its workers, in `MEMORY_TIME`.
 MOST_DEPARTURES: Final = 3
-# How often jobs of a namespace may preempt other jobs within `MEMORY_TIME`.
-MOST_PREEMPTIONS: Final = 3
 
 # Maximum number of blocks for one pod with a plan: its own block and the blocks in its plan. Such a plan
 # has at most a fourteenth of the bytes that the API server permits for annotations.

@@ -18,19 +18,12 @@ from placement.decide.cluster import Cluster, display_name
 from placement.decide.jobs import Job
 from placement.decide.lost import Loss, Losses
 from placement.decide.members import Member
-from placement.decide.plan import (
-    MEMORY_TIME,
-    MOST_DEPARTURES,
-    MOST_PREEMPTIONS,
-    Admission,
-    Memory,
-    Preemption,
-    Tuning,
-)
+from placement.decide.plan import MEMORY_TIME, MOST_DEPARTURES, Admission, Memory, Preemption, Tuning
 from placement.decide.reserve import DISTRUST, MIN_AGE, Reservation
 from placement.observe.inventory import Inventory
 from placement.observe.model import EndedWorker, JobKey, Pod
 
+MOST_PREEMPTIONS: Final = 3  # how often jobs of a namespace may preempt other jobs within `MEMORY_TIME`
 MOST_VICTIMS: Final = 32  # maximum number of victims of one preemption
 MOST_CHECKS: Final = 3  # maximum number of victims for which a decision checks whether they are needed
 LONGEST_ENDING: Final = timedelta(hours=1)  # maximum time until the pods of all victims have ended

@@ -163,7 +163,7 @@ def units_of(
         devices = frozenset(name for family in enabled_families for name in family.get("wholeNode", ()))
         return UNITS | UnitSettings(kinds, devices, tuple(map(_guarantee, guarantees)))
     except (AttributeError, LookupError, TypeError) as error:
-        raise ValueError(messages.invalid_row(error)) from error
+        raise ValueError(messages.invalid_row(type(error).__name__, error)) from error
 
 
 def _guarantee(row: Mapping[str, Any]) -> Guarantee:

@@ -154,10 +154,8 @@ def read_placement(raw: Object) -> tuple[Placement | None, int]:
         number = None
     if number is None and placement.placer is Placer.WHOLE_JOB:
         raise ContractError(messages.NO_INDEX)
-    return (
-        placement,
-        number or 0,
-    )  # without whole-job admission, the unit of a pod does not depend on its number
+    # Without whole-job admission, the unit of a pod does not depend on its number.
+    return placement, number or 0
 
 
 def read_demand(spec: Object, status: Object | None = None, *, with_conditions: bool = True) -> Demand:

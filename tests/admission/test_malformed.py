@@ -154,7 +154,7 @@ def test_a_body_that_is_nested_too_deeply_is_answered_with_400(client: Client, l
 
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
 def test_a_field_with_the_maximum_nesting_is_answered(client: Client, place: tuple[str, ...]) -> None:
-    levels = 254 - 2 - len(place)  # the review and its request are two levels
+    levels = 254 - 2 - len(place)  # 254 is the maximum; the review and its request are two levels
     check_answer(send(client, _nested(levels, place)))
     assert send(client, _nested(levels + 1, place)).status_code == 400
 

@@ -156,8 +156,6 @@ def _rules(rules: Sequence[Rule]) -> str:
         on = [", ".join(rule.match.workload)] if rule.match.workload != (rule.match.role,) else []
         everywhere = replace(rule, match=replace(rule.match, workload=()))
         fires = conditions_of(everywhere).replace("|", r" \| ")
-        if fires == "always" and rule.needs:
-            fires = r" \| ".join(f"with {name}" for name in rule.needs)
         rows.append(
             (
                 f"`{rule.name}`",

@@ -6,7 +6,7 @@ v2.4.3, Go 1.26) wrote it from a JSON list of the texts on its standard input. T
 the list, and run the program in a Go module that requires this apimachinery.
 
 ``tests/plane/kubectl_yaml_cases.json`` has the results of the kubectl binary. A text is only in one of the
-two files. Tags and keys have a case for each way of writing them, not for each word.
+two files. Only some of the plain values also occur as keys or with tags.
 """
 
 import json

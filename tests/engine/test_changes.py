@@ -23,7 +23,7 @@ RECORD = f"{WORKER_POINTER}/metadata/annotations/{keys.ADDED.replace('/', '~1')}
 RESOURCES = ("spec", "mpiReplicaSpecs", "Worker", "template", "spec", "containers", 0, "resources")
 
 
-def evaluate_with_rules(table: Table, obj: Json) -> Outcome:
+def evaluate_explained(table: Table, obj: Json) -> Outcome:
     return evaluate(table, Request(obj, "default", "uid", explain=True))
 
 
@@ -32,7 +32,7 @@ def changes_of(received: Json, outcome: Outcome) -> tuple[Change, ...]:
 
 
 def changes_by_path(table: Table, obj: Json) -> dict[str, tuple[Json, Json, str | None]]:
-    changes = changes_of(obj, evaluate_with_rules(table, obj))
+    changes = changes_of(obj, evaluate_explained(table, obj))
     return {change.path: (change.before, change.after, change.rule) for change in changes}
 
 
@@ -69,9 +69,9 @@ def assert_changes_are_complete(received: Json, outcome: Outcome) -> None:
 @given(jobs())
 def test_every_field_that_differs_has_a_change_with_its_old_and_new_value(job: Any) -> None:
     """The second evaluation removes additions, because the table then has no rule for the job label."""
-    outcome = evaluate_with_rules(load_default(), job)
+    outcome = evaluate_explained(load_default(), job)
     assert_changes_are_complete(job, outcome)
-    second_outcome = evaluate_with_rules(
+    second_outcome = evaluate_explained(
         extend_table("rules: [{name: job-label, mode: off}]\n"), outcome.after
     )
     assert_changes_are_complete(outcome.after, second_outcome)
@@ -110,7 +110,7 @@ def test_fields_of_a_template_in_a_list_have_their_rules() -> None:
     changes = changes_by_path(load_default(), obj)
     spec = "/spec/replicatedJobs/0/template/spec/template/spec"
     assert changes[f"{spec}/nodeSelector/node.kubernetes.io~1instance-type"][2] == "ultraserver-nodes"
-    assert_changes_are_complete(obj, evaluate_with_rules(load_default(), obj))
+    assert_changes_are_complete(obj, evaluate_explained(load_default(), obj))
 
 
 def test_an_overridden_field_has_the_users_value_and_the_last_rule() -> None:
@@ -142,7 +142,7 @@ def test_the_variable_that_a_rule_adds_to_another_rules_container_is_a_separate_
 def test_earlier_additions_are_not_a_change_and_their_removal_has_no_rule() -> None:
     """An addition that no rule adds any more is removed."""
     table = table_with("name: x, add: {spec: {hostname: h}}")
-    stored = evaluate_with_rules(table, mpijob()).after
+    stored = evaluate_explained(table, mpijob()).after
     assert changes_by_path(table, stored) == {}
     changes = changes_by_path(load_default(), stored)
     assert changes[f"{WORKER_POINTER}/spec/hostname"] == ("h", None, None)
@@ -154,7 +154,7 @@ def test_the_changes_of_an_update_are_the_differences_from_the_sent_object(worke
     """Additions that are put back have no rule. The terms of a new size have their rules."""
     suspend = {"suspend": True}
     stored, sent = (put(mpijob(size), ("spec", "runPolicy"), suspend) for size in (4, workers))
-    stored = evaluate_with_rules(load_default(), stored).after
+    stored = evaluate_explained(load_default(), stored).after
     for path in (WORKER, LAUNCHER):
         sent = put(sent, (*path, "metadata"), get(stored, (*path, "metadata")))
     outcome = admit(load_default(), Request(sent, "default", "uid", explain=True), stored)
@@ -195,7 +195,7 @@ OPT_OUT = {keys.INJECT: "false"}
     ("table", "obj", "kind"),
     [
         ("", mpijob(), OutcomeKind.CHANGED),
-        ("", evaluate_with_rules(load_default(), mpijob()).after, OutcomeKind.UNCHANGED),
+        ("", evaluate_explained(load_default(), mpijob()).after, OutcomeKind.UNCHANGED),
         ("mode: off\n", mpijob(), OutcomeKind.UNCHANGED),
         ("mode: shadow\n", mpijob(), OutcomeKind.UNCHANGED),
         ("", mpijob(-1), OutcomeKind.REFUSED),
@@ -203,7 +203,7 @@ OPT_OUT = {keys.INJECT: "false"}
         ("", mpijob(annotations=OPT_OUT), OutcomeKind.OPTED_OUT),
         (
             "",
-            put(evaluate_with_rules(load_default(), mpijob()).after, ("metadata", "annotations"), OPT_OUT),
+            put(evaluate_explained(load_default(), mpijob()).after, ("metadata", "annotations"), OPT_OUT),
             OutcomeKind.CHANGED,
         ),
         ("", {"apiVersion": "v1", "kind": "ConfigMap"}, OutcomeKind.NO_WORKLOAD),

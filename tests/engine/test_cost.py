@@ -41,7 +41,7 @@ PLAIN_CALLS = 450
 """Maximum number of calls of the project's functions for the job of `tests.bench.engine.plain`."""
 
 UPDATE_CALLS_PER_KB = 5000
-"""Maximum number of calls for a kilobyte of both objects, because additions are removed from both."""
+"""Maximum number of calls for a kilobyte of both objects together. Additions are removed from both."""
 
 ANSWER_RATIO, ANSWER_CONSTANT = 14, 100_000
 """The maximum length of an answer is the ratio times the request, plus the constant for init scripts."""
@@ -194,7 +194,7 @@ def test_a_plain_job_costs_few_calls() -> None:
     assert calls_of(TABLE, plain_job()).total() <= PLAIN_CALLS
 
 
-def test_a_budget_grows_with_the_object_and_is_spent_once() -> None:
+def test_a_budget_grows_only_once_by_the_size_of_the_object() -> None:
     budget = Budget({"a": "x" * 1000})
     budget.spend(MINIMUM_STEPS)
     budget.spend(STEPS_PER_CHARACTER * 1000)

@@ -1,4 +1,4 @@
-"""Tests of the codes and the exact texts of messages. Other tests compare the templates with their values."""
+"""Tests of the codes and the exact texts of messages. Other tests fill in these texts."""
 
 import ast
 import pickle

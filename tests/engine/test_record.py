@@ -196,7 +196,7 @@ def mutate_with_table(
 
 ROWS = {
     "disabled rules": "{name: nodes-with-server-id, mode: off}\n  - {name: together-required, mode: off}",
-    "documented init container": "{name: init-in-job-image, mode: off}",
+    "disabled init container": "{name: init-in-job-image, mode: off}",
     "tolerations in one order": "{name: a, reason: r, match: {role: worker},"
     " add: {spec: {tolerations: [{key: a}, {key: b}]}}}",
     "tolerations in another order": "{name: b, reason: r, match: {role: worker},"

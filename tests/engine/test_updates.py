@@ -61,7 +61,7 @@ rules:
 )
 SUSPENDED = {"runPolicy": {"suspend": True}}
 STARTED = {"startTime": "2026-01-01T00:00:00Z"}
-EVICTED = {**STARTED, "conditions": [{"type": "Suspended", "status": "True"}]}
+SUSPENDED_AGAIN = {**STARTED, "conditions": [{"type": "Suspended", "status": "True"}]}
 
 
 def suspended_job(job: Json, status: Json = None) -> Json:
@@ -265,7 +265,7 @@ STATES_WITH_PODS = {
     },
     "a suspended job whose pods still run": {
         **SUSPENDED,
-        "status": {**EVICTED, "replicaStatuses": {"Worker": {"active": 1}}},
+        "status": {**SUSPENDED_AGAIN, "replicaStatuses": {"Worker": {"active": 1}}},
     },
     "a suspended job with pods and without a start time": {
         **SUSPENDED,
@@ -281,7 +281,7 @@ STATES_WITHOUT_PODS = {
             "replicaStatuses": {"Worker": {}},
         },
     },
-    "suspended again": {**SUSPENDED, "status": EVICTED},
+    "suspended again": {**SUSPENDED, "status": SUSPENDED_AGAIN},
     "not suspended, not seen by the operator": {"status": {}},
 }
 
@@ -359,7 +359,7 @@ def test_a_job_without_additions_is_not_changed() -> None:
 
 @pytest.mark.parametrize(("old_size", "new_size"), [(4, 8), (4, 2), (8, 1), (1, 16), (2, 3)])
 def test_a_suspended_job_of_a_new_size_equals_a_new_job_of_this_size(old_size: int, new_size: int) -> None:
-    stored = suspended_job(create(user_job(old_size)), EVICTED)
+    stored = suspended_job(create(user_job(old_size)), SUSPENDED_AGAIN)
     outcome = update_job(stored, kubectl_apply(stored, user_job(new_size)))
     creation = evaluate(TABLE, request_for(user_job(new_size)))
     assert same({**outcome.after, "status": None}, {**creation.after, "status": None})

@@ -18,7 +18,7 @@ for i in 3 4 5; do ok $i && say "$i ok" || say "$i $(why $i)"; done
 
 
 def answers_of(printed: str) -> list[str]:
-    """Returns the answers of worker 3, a leader, and of its members 4 and 5. Worker 3 printed the output."""
+    """Returns the answers of workers 3 to 5. Worker 3, the leader of 4 and 5, printed the output."""
     result = subprocess.run(
         ["bash", "-c", SCRIPT, "bash", COMMON], check=True, input=printed, capture_output=True, text=True
     )
@@ -32,7 +32,7 @@ def test_a_leader_answers_for_itself_and_its_members() -> None:
 @pytest.mark.parametrize(
     "line", ["@7<4 @7<5 @7 ok", "x@7<5 @7 ok", "@7< @7 ok", "@7<6 @7 ok", "@7<4 5 @7< @7 ok"]
 )
-def test_a_line_without_the_leaders_mark_is_not_an_answer(line: str) -> None:
+def test_a_relayed_line_is_the_answer_only_of_the_member_at_its_beginning(line: str) -> None:
     assert "5 ok" not in answers_of(line)
     assert "3 ok" not in answers_of(line)
 

@@ -1,4 +1,4 @@
-"""Tests of the exact texts about values of objects and about paths. Other tests compare the templates."""
+"""Tests of the exact texts about values of objects and about paths. Other tests fill in these texts."""
 
 from tests import texts
 from webhook.objects import messages

@@ -20,14 +20,12 @@ FEWER = "use fewer workers, or lower a guarantee"
 PARTS = "at most 200 parts of 4096 characters are compared"
 
 TEXTS: dict[str, list[tuple[tuple[Any, ...], str]]] = {
-    "about": [(("p", "problem"), "p: problem")],
     "unlike": [
         (
             ([(4, 4), (8, 2)],),
             f"{DISAGREE}: 4 workers of node config 4 and 8 workers of node config 2; {DELETE}",
         )
     ],
-    "several_pins": [((0, ["a", "b"]), "block 0 is pinned to several units: a, b")],
     "by_hand": [
         (("p", "n"), "p was admitted by hand and is on node n, which is in no unit"),
         (("p", ""), "p was admitted by hand and has no node yet"),
@@ -105,7 +103,6 @@ TEXTS: dict[str, list[tuple[tuple[Any, ...], str]]] = {
     ],
     "to_units": [((("a", "b"),), "to a b"), (((),), "to its nodes")],
     "reserved_from": [((("a", "b"), "noon"), "a b from noon")],
-    "invalid_row": [((ERROR,), "a row of the rule table is invalid: ValueError: e")],
 }
 """For each function: its arguments, and the text that it returns."""
 
@@ -154,6 +151,7 @@ FAULT_TEXTS: dict[str, tuple[tuple[object, ...], str]] = {
 
 
 CONSTANTS = {
+    "about": "{}: {}",
     "NO_INDEX": (
         "annotation ultraserver-webhook.io/place has no index: placement needs the number of each pod"
     ),
@@ -180,6 +178,7 @@ CONSTANTS = {
         "waiting jobs of {} have {} conditions on nodes, and this job has {} more: at most {} are compared at"
         " a time; use fewer, or wait until earlier jobs start"
     ),
+    "several_pins": "block {} is pinned to several units: {}",
     "same_pin": "blocks {} and {} are both pinned to {}",
     "crowded": "{} needs a node in {}, where its block is: {}",
     "too_few_nodes": "only {} nodes of the unit are left",
@@ -247,6 +246,7 @@ CONSTANTS = {
     "other_release": "note: the snapshot was taken with release {}",
     "UNITS_OF_TABLE": "the units of the rule table",
     "not_texts": "namespaces {!r} and unit {!r} of a guarantee must be texts",
+    "invalid_row": "a row of the rule table is invalid: {}: {}",
     "invalid_count": "count {!r} of a guarantee must be a number from 0 to {}",
 }
 """The constants and the templates."""

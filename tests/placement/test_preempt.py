@@ -14,8 +14,8 @@ from contract.keys import GATE, SERVER_4
 from placement.decide.answer import answer_for
 from placement.decide.decide import Scene
 from placement.decide.forecast import forecast
-from placement.decide.plan import MOST_DEPARTURES, MOST_PREEMPTIONS, Decision, Failure, Memory, Tuning
-from placement.decide.preempt import MOST_VICTIMS
+from placement.decide.plan import MOST_DEPARTURES, Decision, Failure, Memory, Tuning
+from placement.decide.preempt import MOST_PREEMPTIONS, MOST_VICTIMS
 from placement.decide.reserve import AdmittedJob
 from placement.decide.topology import Topology
 from placement.observe.model import UNITS, Guarantee, Node, Pod, UnitSettings

@@ -165,7 +165,7 @@ def test_a_deadline_that_includes_the_waiting_time_gets_a_warning(name: str) -> 
 
 
 def test_a_deadline_of_pods_without_devices_gets_no_warning() -> None:
-    """Protects helper Jobs, which do not wait, from a warning. The warning about workers has their index."""
+    """Protects helper Jobs, which do not wait, from a warning. The Job of the workers has index 1."""
     cpu = {"template": {"spec": {"containers": [{"name": "a", "image": "train:1"}]}}}
     helper = {"name": "a", "template": {"spec": {**cpu, "activeDeadlineSeconds": 5}}}
     workers = {"name": "w", "template": {"spec": INDEXED_SPEC}}
@@ -179,7 +179,7 @@ def test_a_deadline_of_pods_without_devices_gets_no_warning() -> None:
     assert text.endswith("spec.replicatedJobs[1].template.spec.activeDeadlineSeconds is 60")
 
 
-def test_a_time_limit_that_starts_after_the_wait_gets_no_warning() -> None:
+def test_a_ttl_or_deadline_that_starts_after_the_wait_gets_no_warning() -> None:
     """The TTL starts when the job ends, and a Pod's deadline starts when the kubelet accepts the Pod."""
     assert warnings_of(job(("spec",), {"runPolicy": {"ttlSecondsAfterFinished": 60}})) == []
     assert warnings_of(job(POD, {"activeDeadlineSeconds": 60})) == []

@@ -100,7 +100,7 @@ def test_json_has_separate_keys_for_kind_namespace_and_name_and_has_numbers() ->
 
 
 def test_a_rule_has_its_file_and_line(table_options: tuple[str, str]) -> None:
-    """A change has the line of the rule's `add`, and a disabled rule has the line that disables it."""
+    """A change has the line of the row with `add`, and a disabled rule the line of the row with `mode`."""
     (item,) = preview_items(mpijob(worker_spec={"hostname": "mine"}), options=table_options)
     changes = {change["path"].rpartition("/")[2]: change for change in item["changes"]}
     assert changes["hostname"] == {

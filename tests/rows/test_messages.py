@@ -29,7 +29,7 @@ CONSTANTS = {
     "no_image": "the {} has no image that is {}",
     "NO_INSTANCE_TYPE": "no instance type",
     "other_instance_type": "the {} names {}, not {}",
-    "not_excluded": "the {} does not exclude nodes with these values of {}",
+    "not_excluded": "the {} does not exclude nodes with the rule's values of {}",
     "valid_count": "the {} requests no number of devices that deviceCounts excludes",
     "other_workers": "it has {} workers, not {}",
     "no_field": "a {} has no field {}",

@@ -1,4 +1,4 @@
-"""Returns the rule tables that run the cases in ``tests/rules/cases``. As a program, writes the snapshots."""
+"""Returns the rule tables for the cases in ``tests/rules/cases``. As a program, writes the snapshots."""
 
 from functools import cache, partial
 from pathlib import Path
@@ -38,7 +38,7 @@ def document_table() -> Table:
 
 @cache
 def components_table() -> Table:
-    """Returns the packaged table with all files of the chart, and with what is off by default switched on."""
+    """Returns the packaged table with all files of the chart, and with three rules switched on."""
     return table_with_files("[0-9]*.yaml", COMPONENT_ROWS)
 
 

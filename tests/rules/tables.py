@@ -153,8 +153,8 @@ NOT_IN_JSON_SCHEMA = (
 def assert_schema_agrees(raw: Any) -> None:
     """Asserts that the published schema and loading agree, except about violations that it cannot express."""
     messages = [message for _, message in violations(raw)]
-    sayable = [message for message in messages if not any(part in message for part in NOT_IN_JSON_SCHEMA)]
+    expressible = [message for message in messages if not any(part in message for part in NOT_IN_JSON_SCHEMA)]
     if PUBLISHED_VALIDATOR.is_valid(raw):
-        assert sayable == []
+        assert expressible == []
     else:
         assert messages != []

@@ -201,7 +201,7 @@ OTHER_NODES = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressi
     ],
     ids=["selector", "affinity", "no-neuron", "mutated", "opted-out", "no-index", "no-operator"],
 )
-def test_pods_of_missed_jobs_get_no_block_if_they_are_not_mpi_workers_for_ultraservers(
+def test_a_pod_that_the_rule_for_missed_jobs_excludes_gets_no_block_and_keeps_its_node_selector(
     obj: dict[str, Any],
 ) -> None:
     mutated = mutate(MISSED_JOBS_TABLE, obj)

@@ -103,8 +103,8 @@ def test_every_condition_class_is_a_key_of_match_with_a_description() -> None:
     assert all("description" in properties[key] for key in properties)
 
 
-def test_every_condition_class_has_exactly_one_scope() -> None:
+def test_every_condition_class_derives_from_exactly_one_of_three_bases() -> None:
     """Protects from a class that derives only from `Condition`, which the engine would never check."""
-    scopes = [condition_types(base) for base in (JobCondition, TemplateCondition, ObjectCondition)]
-    assert set.union(*scopes) == condition_types()
-    assert sum(map(len, scopes)) == len(condition_types())
+    types_by_base = [condition_types(base) for base in (JobCondition, TemplateCondition, ObjectCondition)]
+    assert set.union(*types_by_base) == condition_types()
+    assert sum(map(len, types_by_base)) == len(condition_types())

@@ -214,11 +214,11 @@ def test_a_flag_of_a_field_becomes_a_function() -> None:
     row = parse_yaml(
         convert_table((SOURCE, f"{OLD_VERSION}workloads: [{{name: mine, fields: {fields}}}]\n"))
     )["workloads"][0]
-    directory, least = (
+    directory, minimum = (
         {"path": "/b", "function": "dirname"},
         {"path": "/c", "default": "1Gi", "function": "min"},
     )
-    assert row["fields"] == {"a": "/a", "b": directory, "c": least}
+    assert row["fields"] == {"a": "/a", "b": directory, "c": minimum}
 
 
 def test_the_keys_for_the_number_of_a_pod_become_one_key() -> None:

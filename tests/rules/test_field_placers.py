@@ -80,7 +80,7 @@ def job(kind: str, workers: int = 4, *, spec: Json = None, **annotations: str) -
 
 
 def queued_job(kind: str, workers: int = 4, **requests: str) -> Any:
-    """Returns a job in a queue whose pod templates have these requests to Kueue, without their prefix."""
+    """Returns a job in a queue whose templates have these requests to Kueue, named without the prefix."""
     result = job(kind, workers, **{PODSET + key.replace("_", "-"): value for key, value in requests.items()})
     result["metadata"]["labels"] = QUEUE
     return result
@@ -92,7 +92,7 @@ def maps_of_templates(result: Outcome, kind: str, *inside: str) -> list[dict[str
 
 
 def kueue_requests(result: Outcome, kind: str) -> list[dict[str, str]]:
-    """Returns the requests to Kueue of each template whose Pods take nodes, without their prefix."""
+    """Returns the requests to Kueue of each template whose Pods take nodes, named without the prefix."""
     templates = maps_of_templates(result, kind, "metadata", "annotations")
     return [
         {key.removeprefix(PODSET): value for key, value in annotations.items() if key.startswith(PODSET)}
@@ -119,7 +119,7 @@ def has_warning(result: Outcome, words: str) -> bool:
 def test_a_job_that_requests_a_topology_from_kueue_gets_no_pod_affinity(
     kind: str, strictness: str, level: str
 ) -> None:
-    """A job with one template also gets slices, if Kueue accepts them. Without slices, it gets a warning."""
+    """A job with one template also gets slices, except if it requires one unit or if Kueue refuses slices."""
     requests = (
         {"unconstrained_topology": "true"}
         if strictness == "unconstrained"

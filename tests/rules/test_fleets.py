@@ -153,7 +153,9 @@ def test_a_job_with_a_queue_or_toleration_for_other_nodes_is_changed_only_if_it_
         assert result.reason == reason + engine_messages.OPTS_IN
     job["metadata"]["annotations"] = {INJECT: "true"}
     assert outcome(extend_table(ELSEWHERE), job).operations
-    assert outcome(TABLE, mpijob(worker_spec=spec)).operations, "the packaged table has no `elsewhere`"
+    assert outcome(TABLE, mpijob(worker_spec=spec)).operations, (
+        "the packaged table has no tolerations in `elsewhere`"
+    )
 
 
 @pytest.mark.parametrize("kind", ["NeuronUltraServerWorkload", "NeuronUltraServer"])

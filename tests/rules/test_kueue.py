@@ -17,7 +17,7 @@ PREFIX = "kueue.x-k8s.io/podset-"
 
 
 def queued_job(workers: int, queue: str = "training", **requests: str) -> dict[str, Any]:
-    """Returns a job in a queue, whose worker template has these requests to Kueue, without their prefix."""
+    """Returns a job in a queue whose workers have these requests to Kueue, named without the prefix."""
     job = mpijob(workers)
     job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": queue}
     if requests:
@@ -27,7 +27,7 @@ def queued_job(workers: int, queue: str = "training", **requests: str) -> dict[s
 
 
 def kueue_requests(job: Json, template: tuple[str, ...] = WORKER) -> dict[str, str]:
-    """Returns the requests to Kueue of a pod template, without their prefix."""
+    """Returns the requests to Kueue of a pod template, named without the prefix."""
     annotations = get(job, (*template, "metadata", "annotations")) or {}
     assert isinstance(annotations, dict)
     return {key.removeprefix(PREFIX): value for key, value in annotations.items() if key.startswith(PREFIX)}

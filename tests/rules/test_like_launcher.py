@@ -67,7 +67,7 @@ def test_a_pod_that_lost_the_volume_gets_back_the_operators_variables() -> None:
     "fields",
     [{"env": [{"name": "K_MPI_JOB_ROLE", "value": "launcher"}]}, {"volumeMounts": MAIN["volumeMounts"]}],
 )
-def test_the_operators_container_has_its_variable_or_its_mounts(fields: Any) -> None:
+def test_the_operators_container_is_found_by_its_variable_or_its_mounts(fields: Any) -> None:
     main = {"name": "mpitest", "image": "i", **fields}
     pod = outcome(TABLE, put(LAUNCHER_POD, ("spec", "containers"), [PROXY, main])).after
     assert mounts_and_variables(pod) == {"istio-proxy": (False, False), "mpitest": (True, True)}

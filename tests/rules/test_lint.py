@@ -409,7 +409,7 @@ LINT: dict[str, tuple[str, Expected]] = {
             )
         ],
     ),
-    "a node config that the init script does not have, and workers that do not fill blocks": (
+    "a node config that the init script does not support, and workers that do not fill blocks": (
         SHAPE + "        workers: 3\n        nodeConfig: 3\n      - {name: t, workers: 3, nodeConfig: 4}\n",
         [
             (
@@ -508,6 +508,10 @@ DENYING_SHAPE = '      - {name: none, workers: multiple of 1, deny: "$(job.nodes
         (
             RULE.replace("worker}", "worker, workers: 3}") + '    deny: "$(job.nodes) workers: use 2 or 4"\n',
             [],
+        ),
+        (
+            RULE.replace("worker}", "worker, requests: [x/y, x/z*]}") + "    deny: use less\n",
+            [("match", messages.NO_GLOBS)],
         ),
         (RULE + '    deny: "no job $(job.name)"\n', [("deny", messages.NO_NAME_YET)]),
         (WORKLOAD, [("groups", messages.NO_NUMBER)]),

@@ -90,7 +90,7 @@ rules:
       annotations: {f: [a]}
       namespace: a*
 """
-"""A table with every key."""
+"""A table with most of the keys."""
 
 ROWS = {
     "Candidates",

@@ -122,7 +122,7 @@ POSSIBLE = {
     "the architecture": {"nodeSelector": {"kubernetes.io/arch": "amd64"}},
     "one of two terms": {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [
         {"matchExpressions": [NO_UNIT]}, {"matchExpressions": [label_in(ZONE, "a")]}]}}}},
-    "AWS, against other jobs": pod_term("podAntiAffinity", {"labelSelector": {
+    "AWS's anti-affinity to other jobs": pod_term("podAntiAffinity", {"labelSelector": {
         "matchExpressions": [{"key": JOB_NAME, "operator": "NotIn", "values": ["train"]}],
         "matchLabels": {"training.kubeflow.org/job-role": "worker"}}}),
     "not on the unit of other pods": pod_term(

@@ -116,8 +116,8 @@ CONSTANTS = {
         "no unit"
     ),
     "pins_workers": (
-        "pins workers to nodes, and a job of shape {} in the unit can take these nodes; use a range such "
-        "as 1 to {}"
+        "pins workers to nodes, and jobs of shape {}, which are pinned only to a unit, can take these nodes; "
+        "use a range such as 1 to {}"
     ),
     "hidden_by": "unreachable: the earlier shape {} with the same node config fits all these numbers",
     "parts_of_blocks": "{} workers do not fill blocks of {} (nodeConfig){}",
@@ -136,6 +136,7 @@ CONSTANTS = {
         "whole-job admission cannot admit Pods without numbers, so they wait forever: add `numbered: true` "
         "to `match`"
     ),
+    "NO_GLOBS": "takes no globs: write each resource",
     "NO_NAME_YET": (
         "a job with generateName has no name yet, so the rule does not apply to it: remove $(job.name)"
     ),

@@ -31,21 +31,13 @@ log = logging.getLogger("webhook.admission")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to the API server, and numbers for the metrics.
+    """The answer to the API server, and numbers for the metrics."""
 
-    Attributes:
-        status: The HTTP status.
-        body: The response to the review as JSON; if the request is not a review, the reason as text.
-        summary: A summary of the outcome.
-        shadow: A summary of the changes that shadow mode only reports, as in `Outcome.shadow`.
-        seconds: The duration of the evaluation.
-    """
-
-    status: int
-    body: bytes
-    summary: Summary = NO_SUMMARY
-    shadow: Summary | None = None
-    seconds: float = 0.0
+    status: int  # the HTTP status
+    body: bytes  # the response to the review as JSON; if the request is not a review, the reason as text
+    summary: Summary = NO_SUMMARY  # a summary of the outcome
+    shadow: Summary | None = None  # the changes that shadow mode only reports, as in `Outcome.shadow`
+    seconds: float = 0.0  # the duration of the evaluation
 
 
 def answer(table: Table, endpoint: str, body: bytes) -> Answer:

@@ -101,12 +101,8 @@ def without_name(table: Table, request: Request) -> Request:
     the record.
     """
     name, prefix = (get(request.object, ("metadata", key)) for key in ("name", "generateName"))
-    if not (
-        isinstance(name, str)
-        and isinstance(prefix, str)
-        and prefix
-        and name.startswith(prefix[:LONGEST_PREFIX])
-    ):
+    are_texts = isinstance(name, str) and isinstance(prefix, str)
+    if not (are_texts and prefix and name.startswith(prefix[:LONGEST_PREFIX])):
         return request
     uids = (item.uid for item in _records(table, request.object) if item.uid)
     return replace(request, object=drop(request.object, ("metadata", "name")), uid=next(uids, request.uid))

@@ -31,21 +31,14 @@ class BadReviewError(ValueError):
 
 @dataclass(frozen=True)
 class Review:
-    """A review that the API server sent.
-
-    Attributes:
-        operation: ``CREATE``, ``UPDATE``, ``DELETE`` or ``CONNECT``; empty if the review is on a subresource.
-        kind: The kind of the new object, without its API version; empty if there is no new object.
-        name: The name of the object; empty if the API server generates the name later.
-        stored: The stored object that is updated or deleted; None if there is no stored object.
-    """
+    """A review that the API server sent."""
 
     uid: str
     request: Request
-    operation: str
-    kind: str
-    name: str
-    stored: Json = None
+    operation: str  # CREATE, UPDATE, DELETE or CONNECT; empty if the review is on a subresource
+    kind: str  # the kind of the new object, without its API version; empty if there is no new object
+    name: str  # the name of the object; empty if the API server generates the name later
+    stored: Json = None  # the stored object that is updated or deleted; None if there is no stored object
 
 
 def decode(body: bytes, now: float) -> Review:

@@ -51,20 +51,14 @@ class DocumentError(ValueError):
 
 @dataclass(frozen=True)
 class Document:
-    """One document of a file, or an item of a List in it.
+    """One document of a file, or an item of a List in it."""
 
-    Attributes:
-        value: The value that the API server would receive. It shares no part with other documents, so it may
-            be changed.
-        source: The name of the file, or ``<stdin>``.
-        line: The number of the line where the value begins, from 1.
-        path: The path of an item in its List; otherwise empty.
-    """
-
+    # The value that the API server would receive. It shares no part with other documents, so it may be
+    # changed.
     value: Json
-    source: str
-    line: int
-    path: Path = field(repr=False, compare=False)
+    source: str  # the name of the file, or ``<stdin>``
+    line: int  # the number of the line where the value begins, from 1
+    path: Path = field(repr=False, compare=False)  # the path of an item in its List; otherwise empty
     _root: Any = field(repr=False, compare=False)
     _children_of: Callable[[Any], Children] = field(repr=False, compare=False)
 

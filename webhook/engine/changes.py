@@ -8,7 +8,7 @@ from webhook.objects.lists import ListKind, find_old_indices, list_kind, path_pa
 from webhook.objects.tree import Json, Path, same
 
 LONGEST_PATH = 500
-"""Maximum length of a path. Differences below a longer path are one change, to limit the work."""
+"""Maximum number of characters in a path. Differences below a longer path are one change, to limit work."""
 
 
 def find_changes(received: Json, new: Json, rules_by_path: Mapping[Path, str] | None) -> tuple[Change, ...]:

@@ -64,7 +64,7 @@ def find_faults(job: Job) -> dict[str, tuple[Fault, ...]]:
 
 
 def _find_user(job: Job) -> Iterator[Fault]:
-    """Yields security settings that can prevent a worker from writing to /etc/environment."""
+    """Yields security settings that can prevent the init script from writing a worker's /etc/environment."""
     for group in job.by_role[WORKER]:
         path, spec = group.path, group.spec
         pod = get_map(spec, ("securityContext",))
@@ -227,7 +227,7 @@ def _find_time_limit(job: Job) -> Iterator[Fault]:
 
 
 def _find_spread(job: Job) -> Iterator[Fault]:
-    """Yields spread constraints that separate the workers of a unit."""
+    """Yields spread constraints that separate the workers of a block."""
     return (Fault(field, "") for field in find_separating_constraints(job))
 
 

@@ -55,7 +55,7 @@ class Group:
         replicas: The number of pods in the group.
         takes_nodes: Whether each pod takes a node.
         index: How to compute a pod's number; None if the pods have no number.
-        is_numbered: Whether each pod has its own number, from 0.
+        is_numbered: Whether there are as many numbers as pods, so that each pod has its own number, from 0.
         starts_later: Whether the pods are created after the pods of other groups have ended.
         family: The family of machines for the job.
     """
@@ -78,7 +78,7 @@ class Group:
 
     @property
     def record_key(self) -> str:
-        """The key of the record's annotation. A Pod has its own key, as it also has its template's record."""
+        """The key of the record's annotation. A Pod has another key, as it also has its template's record."""
         return keys.ADDED if self.path else keys.ADDED_TO_POD
 
     @cached_property

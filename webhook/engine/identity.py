@@ -61,7 +61,7 @@ def first_uid(request: Request, generate_name: str, old_uid: str, label: Json) -
     ``pkg/admission/plugin/webhook/request/admissionreview.go``). Therefore the record has the uid of the
     first review. A client can copy a record into another object, so the recorded ``old_uid`` is used only if
 
-    * no client sent the record, which ``managedFields`` shows, and
+    * ``managedFields`` shows that no client sent the record, and
     * the label has the value for this uid and for the times in ``managedFields``. The API server writes these
       times, in whole seconds, for every new object.
     """

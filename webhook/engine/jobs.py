@@ -140,7 +140,7 @@ class Job:
 
     @property
     def block(self) -> str | None:
-        """The block of a Pod in its job; None if the job has only one block or blocks of one worker.
+        """A Pod's block, as NUMBER or GROUP-NUMBER; None if the job has one block or blocks of one worker.
 
         Also None if the Pod has no valid placement, number or group label.
         """
@@ -190,8 +190,8 @@ class Job:
 def find_permitted_types(table: Table, family: Family, groups: Sequence[Group]) -> Sequence[str]:
     """Returns the family's instance types (names or globs) that the node selections of all groups permit.
 
-    If the family has globs, names that the groups choose come first. If a group excludes another label of the
-    family's nodes, the result is empty.
+    If the family has globs, names that the groups choose come first. If a group does not permit the
+    family's other node labels, the result is empty.
     """
     selections = [group.selection for group in groups if group.selection.selector or group.selection.terms]
     if not selections:

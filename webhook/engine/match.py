@@ -74,7 +74,7 @@ def _fault_values(fault: Fault) -> Mapping[str, Json]:
 
 
 def split_rules(job: Job) -> tuple[Sequence[RuleOutcome | None], Sequence[tuple[int, Rule]]]:
-    """Returns two lists: outcomes of rules, and rules that may fire with their positions in the first list.
+    """Returns a list of outcomes, and a list of pairs: a position in the first list and a rule that may fire.
 
     In the first list, the entry is None for a rule that may fire, and an outcome for a rule that cannot fire
     because of the job's facts. Rules for other workloads, and for faults that the job does not have, are left

@@ -2,7 +2,7 @@
 
 If the text comes from a row of the table, the code is the name of the row. `TEXTS` has all other codes.
 docs/reference.md lists all codes. Reasons and parts of messages have no code: they are constants, or
-templates (a template's ``format``).
+functions (the ``format`` of a text).
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping

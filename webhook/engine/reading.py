@@ -76,8 +76,8 @@ def build_job(obj: Json, groups: Sequence[Group], request: Request, workload: Wo
     name, prefix = metadata.get("name"), metadata.get("generateName")
     name = name if isinstance(name, str) else ""
     prefix = prefix if isinstance(prefix, str) else ""
-    node_groups = [group for group in groups if group.takes_nodes]
-    nodes, is_numbered = count_at_once(node_groups), all(map(attrgetter("is_numbered"), node_groups))
+    worker_groups = [group for group in groups if group.takes_nodes]
+    nodes, is_numbered = count_at_once(worker_groups), all(map(attrgetter("is_numbered"), worker_groups))
     return Job(
         table, workload, obj, name, prefix, request.namespace, family, groups, nodes, is_numbered, opt_in
     )

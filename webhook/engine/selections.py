@@ -84,7 +84,7 @@ def _permits(expressions: Sequence[Json], selected_value: Json, count: int) -> b
 
 
 def _find_contradicting_terms(job: Job, group: Group, shape: JobShape, label_value: str) -> Iterator[str]:
-    """Yields messages about terms that separate the workers of a unit, or join them with other pods."""
+    """Yields messages about terms that separate the workers of a block, or join them with other pods."""
     size = shape.node_config
     for kind, field, term, selects_workers, selects_others in _find_terms(job, group, label_value):
         contradicts_by_kind = {
@@ -102,10 +102,10 @@ def _find_contradicting_terms(job: Job, group: Group, shape: JobShape, label_val
 
 
 def find_separating_constraints(job: Job) -> Iterator[str]:
-    """Yields the fields of spread constraints that can separate a unit's workers.
+    """Yields the fields of spread constraints that can separate the workers of a block.
 
-    If the workers' node selector names one unit, these constraints separate no workers. The caller must
-    exclude such jobs.
+    They do not separate workers whose node selector names a unit, as after whole-job admission. Rules about
+    this fault must exclude such jobs.
     """
     if shape := job.shape:
         terms = (term for group in job.by_role[WORKER] for term in _find_terms(job, group, job.job_label))
@@ -156,7 +156,7 @@ def _read_expressions(term: Json) -> Iterator[tuple[str, Json, list[Json]]]:
 
 
 def _is_met(name: str, value: Json, operator: Json, values: list[Json]) -> bool:
-    """Returns whether a label value meets a requirement. A missing label may get the job's ``name`` later."""
+    """Returns whether a label value meets a requirement. The operator may set a missing label to ``name``."""
     is_listed = (name if value is None else value) in values
     exists = value is not None or is_listed
     return {"In": is_listed, "NotIn": exists and not is_listed, "Exists": exists}.get(str(operator), False)

@@ -23,8 +23,8 @@ webhooks (``SetDefaults_PodSpec``). A rule replaces them as if the user had not 
 MAX_SELECTOR_TERMS: Final = 2000
 """Maximum number of node selector terms to which a rule may add an expression.
 
-Each term grows by about eighty characters, and the record by ten digits for each term. With more terms, the
-record could exceed 256 KiB, Kubernetes' limit for annotations, and the job 1.5 MiB, the limit of etcd.
+For each term, an expression adds about eighty characters to the job and ten digits to the record. With more
+terms, the record could exceed 256 KiB, Kubernetes' limit for annotations, and the job etcd's limit, 1.5 MiB.
 """
 
 

@@ -23,9 +23,9 @@ STEPS_PER_CHARACTER: Final = 12
 
 The record of the webhook costs at most two steps for a character of a list or map: an added element is
 digested alone, and as a part of an added container. A character of a node selector term costs one step for
-each expression of a rule. The last search, which finds nothing, costs `LAST_EXPRESSIONS` more steps, or twice
-as many if the term has ``matchFields``, too. So even if a job has only terms, the steps suffice for at least
-four expressions.
+each expression of a rule. At each of the `LAST_EXPRESSIONS` positions, a last search, which finds nothing,
+costs one more step, or two if the term has ``matchFields``, too. So even if a job has only terms, the steps
+suffice for at least four expressions.
 """
 
 LAST_EXPRESSIONS = 4

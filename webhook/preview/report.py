@@ -30,23 +30,14 @@ _FIELDS: Final = re.compile(r"(?<!\S)[A-Za-z]\w*(?:\.\w+|\[[^\]\s]*\])+")
 
 @dataclass(frozen=True)
 class Preview:
-    """What the webhook would do to one object.
+    """What the webhook would do to one object."""
 
-    Attributes:
-        report: The report, which is an item of ``openapi.yaml``.
-        run: The object and its outcome.
-        placement: The placement annotation; None if the object is not placed.
-        hint_lines: The line of each hint, by the text of the hint.
-        pods: The previews of the object's Pods.
-        all_rules: Whether the user wants to see rules that did not fire.
-    """
-
-    report: dict[str, Any]
-    run: DryRun
-    placement: Placement | None
-    hint_lines: Mapping[str, int]
-    pods: list["Preview"]
-    all_rules: bool
+    report: dict[str, Any]  # the report, which is an item of ``openapi.yaml``
+    run: DryRun  # the object and its outcome
+    placement: Placement | None  # the placement annotation; None if the object is not placed
+    hint_lines: Mapping[str, int]  # the line of each hint, by the text of the hint
+    pods: list["Preview"]  # the previews of the object's Pods
+    all_rules: bool  # whether the user wants to see rules that did not fire
 
     @property
     def source(self) -> str:

@@ -47,23 +47,16 @@ class Share(NamedTuple):
 
 
 class DryRun(NamedTuple):
-    """The dry run of an object's admission: the object and the outcome.
-
-    Attributes:
-        document: The document of the object, or of the job of a Pod.
-        stored: The stored object that the object updates; None if the object is created.
-        hint: A sentence about a requested resource that is probably misspelt.
-        share: The Pods of a job that have this outcome; None for the object of a document.
-    """
+    """The dry run of an object's admission: the object and the outcome."""
 
     table: Table
-    document: Document
+    document: Document  # the document of the object, or of the job of a Pod
     namespace: str
     object: Json
     outcome: Outcome
-    stored: Json = None
-    hint: str = ""
-    share: Share | None = None
+    stored: Json = None  # the stored object that the object updates; None if the object is created
+    hint: str = ""  # a sentence about a requested resource that is probably misspelt
+    share: Share | None = None  # the Pods of a job that have this outcome; None for the object of a document
 
     @property
     def title(self) -> str:

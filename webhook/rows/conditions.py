@@ -274,7 +274,7 @@ class InstanceType(TemplateCondition[tuple[str, ...]], written=Texts):
 
 
 class Excludes(TemplateCondition[Mapping[str, tuple[str, ...]]], written=SomePatterns):
-    """Values of node labels; globs. The pod's node selection excludes all values of at least one label."""
+    """Values of node labels; globs. For at least one label, the pod selects no node with these values."""
 
     def failure(self, group: Group, owner_name: str) -> str | None:
         selection = group.selection
@@ -438,7 +438,7 @@ class Namespace(ObjectCondition[tuple[str, ...]], written=Texts):
 
 
 def _fill_patterns(patterns: tuple[str, ...], values: Mapping[str, Json]) -> tuple[str, ...]:
-    """Returns patterns with placeholders filled in; ``*`` if all are exclusions and their lists are empty."""
+    """Returns patterns with placeholders filled in; ``*`` if all are exclusions of lists that are empty."""
     texts = tuple(fill_texts(patterns, values))
     are_exclusions = [text.startswith("!") for text in patterns]
     if all(are_exclusions):

@@ -76,8 +76,8 @@ class Policy(Row):
 
     Attributes:
         namespaces: Names of namespaces; globs. Default: all. E.g. research-*
-        labels: Values of the object's labels; globs. Labels that rules set are refused. Default: any. E.g.
-            {team: vision}
+        labels: Values of the object's labels; globs. A label that a rule sets is not valid here. Default:
+            any. E.g. {team: vision}
         mode: A mode in place of the mode of the table. E.g. shadow
         rules: Modes in place of the modes of the rules, by name or glob. An exact name takes precedence over
             globs, and a longer glob over a shorter glob. E.g. {"apart-*": shadow}

@@ -107,8 +107,8 @@ class Field(Row):
         """Returns the text of the field in an object; the default if the value is missing or empty.
 
         Raises:
-            WrongTypeError: The field's function cannot read the value, and the value is neither a text, nor
-                true or false, nor a whole number below `NUMBER_LIMIT`.
+            WrongTypeError: The value is neither a text, nor true or false, nor a whole number below
+                `NUMBER_LIMIT`, and the field has no function that can read the value.
         """
         if self.function == LEAST:
             values = (get(obj, path) for path in self.path.find_all(obj))
@@ -238,7 +238,7 @@ class Group(Row):
         number: Where the number of a pod is. Default: pods have no number. E.g. {label:
             batch.kubernetes.io/job-completion-index}
         later: JSON pointer. If the field has a value, the pods of this group are created after the pods of
-            other groups have ended. The size of the job is the larger of the two numbers of pods.
+            other groups have ended. The job's size is the larger number: these pods, or all other pods.
     """
 
     role: Role

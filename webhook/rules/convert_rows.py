@@ -101,12 +101,12 @@ def _convert_group(row: Row) -> Row:
     new_names = {"numbers": "count", "continues": "continues"}
     number_keys = {name: new.pop(key) for key, name in new_names.items() if key in new}
     if "index" in new:
-        first, *others = converted_rows("index", new.pop("index"), lambda term: _convert_term(**term))
+        first, *others = converted_rows("index", new.pop("index"), lambda term: _convert_summand(**term))
         new["number"] = first | ({"plus": others} if others else {}) | number_keys
     return new
 
 
-def _convert_term(source: str, **factors: Any) -> Row:  # noqa: ANN401 - not checked
+def _convert_summand(source: str, **factors: Any) -> Row:  # noqa: ANN401 - not checked
     keys = {LABEL: "label", ENV: "env"}
     new: Row = {key: source.removeprefix(prefix) for prefix, key in keys.items() if source.startswith(prefix)}
     return (new or {"podName": source == NAME}) | factors

@@ -69,7 +69,9 @@ def _rule_notes(rule: Rule, path: Path) -> PathMessages:
         yield (*path, "add"), messages.MAY_FAIL
     if rule.placer is Placer.WHOLE_JOB and not (rule.match.numbered and rule.match.numbered.value):
         yield (*path, "placer"), messages.NOT_ALL_NUMBERED
-    if "job.name" in placeholders_in(rule.deny):
+    if rule.match.requests and "*" in "".join(rule.match.requests.value):
+        yield (*path, "match", "requests"), messages.NO_GLOBS
+    if rule.deny and "job.name" in rule.placeholders:
         yield (*path, "deny"), messages.NO_NAME_YET
     if rule.match.workers and "job.nodes" not in rule.placeholders:
         for key in ("warn", "deny"):

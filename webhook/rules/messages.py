@@ -1,4 +1,7 @@
-"""Messages about rule tables: violations of the schema, problems and notes of lint, conversions, headings."""
+"""Messages about rule tables: violations of the schema, problems and notes of lint, conversions, headings.
+
+They have no codes, because the path of a problem already names the row and the key.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -162,7 +165,9 @@ _MAXIMUM: Final = "wait forever; if other nodes of the cluster have more, write 
 no_maximum: Final = f"jobs that request more than {{0}} are in this family and {_MAXIMUM}".format
 _SHARES: Final = "jobs of shape {} share units, unlike jobs of other shapes of {}"
 shares_units: Final = f"{_SHARES}: write `apart: required` to share no unit".format
-_PINS: Final = "pins workers to nodes, and a job of shape {} in the unit can take these nodes"
+_PINS: Final = (
+    "pins workers to nodes, and jobs of shape {}, which are pinned only to a unit, can take these nodes"
+)
 pins_workers: Final = f"{_PINS}; use a range such as 1 to {{}}".format
 hidden_by: Final = "unreachable: the earlier shape {} with the same node config fits all these numbers".format
 parts_of_blocks: Final = "{} workers do not fill blocks of {} (nodeConfig){}".format
@@ -179,6 +184,7 @@ _NO_NUMBERS: Final = "whole-job admission cannot admit Pods without numbers, so 
 NOT_ALL_NUMBERED: Final = f"{_NO_NUMBERS}: add `numbered: true` to `match`"
 _COUNTS: Final = "`workers` counts a launcher that runs ranks, and $(job.workers) does not"
 COUNTS_LAUNCHER: Final = f"{_COUNTS}: use $(job.nodes)"
+NO_GLOBS: Final = "takes no globs: write each resource"
 _NO_NAME: Final = "a job with generateName has no name yet, so the rule does not apply to it"
 NO_NAME_YET: Final = f"{_NO_NAME}: remove $(job.name)"
 MAY_FAIL: Final = "controllers may fail a job if its Pods are deleted: add `unless: fails-with-deleted-pods`"

@@ -84,6 +84,7 @@ def conditions_of(rule: Rule) -> str:
     """Returns when a rule fires, in short."""
     parts = [part for key in fields(Match) for part in _in_short(rule.match, key)]
     parts += [f"{rule.missing_value} given"] if rule.missing_value else []
+    parts += [f"with {'|'.join(rule.needs)}"] if rule.needs else []
     parts += [f"unless {'|'.join(rule.unless)}"] if rule.unless else []
     return ", ".join(parts) or "always"
 
