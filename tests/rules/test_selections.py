@@ -142,6 +142,8 @@ POSSIBLE = {
     "spread over zones": {"topologySpreadConstraints": [spread_constraint(topologyKey=ZONE)]},
     "own workers on different nodes": pod_term(
         "podAntiAffinity", {"labelSelector": OWN_WORKERS, "topologyKey": "kubernetes.io/hostname"}),
+    "spread over the only unit that is selected": {
+        "nodeSelector": {UNIT: "0123456789abcdef"}, "topologySpreadConstraints": [spread_constraint()]},
     "spread with ScheduleAnyway": {
         "topologySpreadConstraints": [spread_constraint(whenUnsatisfiable="ScheduleAnyway")]},
     "spread of another job's workers": {

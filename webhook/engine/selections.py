@@ -104,13 +104,14 @@ def _find_contradicting_terms(job: Job, group: Group, shape: JobShape, label_val
 def find_separating_constraints(job: Job) -> Iterator[str]:
     """Yields the fields of spread constraints that can separate the workers of a block.
 
-    They do not separate workers whose node selector names a unit, as after whole-job admission. Rules about
-    this fault must exclude such jobs.
+    They do not separate workers whose node selector names a unit, as after whole-job admission.
     """
     if shape := job.shape:
-        terms = (term for group in job.by_role[WORKER] for term in _find_terms(job, group, job.job_label))
+        key, workers = shape.topology_key, job.by_role[WORKER]
+        groups = (group for group in workers if key not in group.selection.selector)
+        terms = (term for group in groups for term in _find_terms(job, group, job.job_label))
         for kind, field, term, selects_workers, _ in terms:
-            is_spread = kind == "spread" and selects_workers and term.get("topologyKey") == shape.topology_key
+            is_spread = kind == "spread" and selects_workers and term.get("topologyKey") == key
             if is_spread and _is_strict_spread(term, shape.node_config) and not _counts_other_nodes(term):
                 yield field
 
