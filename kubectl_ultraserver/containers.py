@@ -71,7 +71,7 @@ def explain_containers(case: Case) -> Iterator[Finding]:
 
 
 def explain_launcher(case: Case) -> Iterator[Finding]:
-    """Yields findings about a launcher that is not created, or whose init containers wait or have failed."""
+    """Yields findings about a launcher that is not created, or whose init containers have not succeeded."""
     workers = [raw for worker in case.workers if not is_launcher(raw := case.pod_objects[worker.name])]
     unready_workers = [name_of(raw) for raw in workers if not is_true(raw, "Ready")]
     launchers = case.launchers

@@ -91,7 +91,7 @@ def _find_named_config(job: Job) -> tuple[str, str] | None:
 
 
 def find_config_variable(job: Job) -> tuple[str, str] | None:
-    """Returns a description and the value of the first `NODE_CONFIG_VARIABLE`; None if it has no value."""
+    """Returns a description and the value of the first `NODE_CONFIG_VARIABLE`; None without a value."""
     if NODE_CONFIG_VARIABLE not in job.text:
         return None
     for container in (container for group in job.groups for container in containers(group.template)):

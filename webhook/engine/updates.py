@@ -147,8 +147,8 @@ def _resize(table: Table, request: Request, templates: list[_StoredGroup], updat
     bare_object, budget = new, Budget(new)
     for _, path, template in templates:
         old_record = record.read(template)
-        # `evaluate` removes the additions in the new object's record. This record differs from the stored
-        # record if the API server calls the webhook twice for one update.
+        # `evaluate` removes the additions in the new object's record. The update may have removed or replaced
+        # this record, so the additions in the stored record are removed here.
         if old_record and old_record != record.read(get(new, path)):
             bare_object = put(bare_object, path, take_back(get(new, path), old_record.additions, budget))
     outcome = evaluate(table, replace(request, object=bare_object))

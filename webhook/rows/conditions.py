@@ -274,7 +274,7 @@ class InstanceType(TemplateCondition[tuple[str, ...]], written=Texts):
 
 
 class Excludes(TemplateCondition[Mapping[str, tuple[str, ...]]], written=SomePatterns):
-    """Values of node labels; globs. For at least one label, the pod selects no node with these values."""
+    """Values of node labels; globs. For at least one label, the pod excludes all nodes with these values."""
 
     def failure(self, group: Group, owner_name: str) -> str | None:
         selection = group.selection

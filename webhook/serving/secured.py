@@ -83,7 +83,7 @@ class TlsSocket:
             self._flush()
 
     def count_waiting_bytes(self) -> int:
-        """Returns the number of bytes that were read from the socket and that `recv` has not returned yet."""
+        """Returns the number of bytes that OpenSSL has not taken yet, or that `recv` has not returned yet."""
         return self._in.pending + self._tls.pending()
 
     def _feed(self) -> int:
