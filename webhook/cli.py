@@ -62,7 +62,7 @@ class CommandGroup(Program):
     command_class = KubectlCommand
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's
-        """Runs a command; exits with 2 if a table, a case or a file is wrong."""
+        """Runs a command; exits with 2 if it does not handle the error of a table, a case or a file."""
         try:
             return super().invoke(ctx)
         except CasesError as error:
@@ -99,7 +99,7 @@ def serve_preview_command(**options: Any) -> None:  # noqa: ANN401 - the options
 
 
 def _serve(function: str, options: dict[str, Any]) -> None:
-    # The import of gunicorn and Flask takes a quarter of a second, which other commands do not need.
+    # Imported here, because the import of gunicorn takes a quarter of a second.
     from webhook import compose  # noqa: PLC0415
 
     try:

@@ -28,7 +28,7 @@ ERRORS: Final[Mapping[int, tuple[str, str]]] = {
     501: ("not-implemented", _NO_LENGTH),
     503: ("service-unavailable", "too much work is waiting; try again"),
 }
-"""The code and the default text of an error, by HTTP status. The phrases of `HTTPStatus` depend on Python."""
+"""The code and the default text of an error, by HTTP status. Phrases of `HTTPStatus` change with Python."""
 
 # ---- Why a body is not a review (400) ----------------------------------------------------------------------
 

@@ -169,7 +169,7 @@ class PassRunner:
 
         plans = {pod.uid: plan for pod, plan in admission.plans}
         pinned_pods: dict[str, Pod] = {}
-        # Plans are written one after the other: if two leaders write, only the faster leader can write all.
+        # Plans are written one after the other: of two leaders, the slower one fails at its first plan.
         for first_pod, _ in admission.plans:
             pinned_pods |= self._write_pods(write_plan, [first_pod])
         gated_pods = [pinned_pods.get(member.pod.uid, member.pod) for member in job.gated_pods]

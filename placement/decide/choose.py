@@ -24,7 +24,7 @@ from placement.observe.model import Demand, Guarantee, JobKey, Node
 
 Rank = tuple[tuple[bool, ...], int, int]
 Entry = tuple[Rank, tuple[str, ...]]
-"""The rank of a unit; then the ids of all units of its first node, the largest first; then its own id.
+"""The rank of a unit; then the ids of the units that contain its first node, the largest first.
 
 Among units of equal rank, the units of the same larger unit come together.
 """

@@ -65,8 +65,9 @@ class Examiner:
     """Decides which annotations of pods are trusted, from what the watches show.
 
     Args:
-        bound: For this time after its admission, a pod is assumed to have the devices that it claims: the
-            watch of claims may be behind the watch of pods. Later, only allocated devices are used.
+        bound: For this time after its admission, a pod with a node is assumed to have the devices that it
+            claims, because the watch of claims may be behind the watch of pods. The plans of an admission are
+            trusted for the same time.
         known_members: The reusable members of the last decision, by the pod's uid. A member is used again if
             its pod has not changed, and no pod has Neuron devices by claims.
     """

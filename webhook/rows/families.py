@@ -95,9 +95,10 @@ class Family(Row):
         mode: enforce (default); or off: the table does not place jobs on these machines. E.g. enforce
         instance_types: Instance types: a name, and then names or globs. A job that selects no instance type
             gets the first. The table does not place a job that excludes all these types.
-        whole_node: Resources of a node, each with a minimum or a Range; 0 means any amount above 0. A worker
-            must request one of them in this amount. The table does not place a job whose workers request
-            less. If they request more, the table places the job only if they select an instance type.
+        whole_node: Resources of a node, each with a minimum, or with a Range that can also have a maximum; 0
+            means any amount above 0. A worker must request one of them in such an amount. If workers request
+            less than the minimum, the job is placed only if it is opted in; if they request more than the
+            maximum of a Range, only if they select an instance type.
         claims: What a device claim requests, by the name of its ResourceClaimTemplate; globs. The first glob
             that matches is used.
         node_labels: Node labels of these machines, except the instance type, with values; globs. The table

@@ -86,7 +86,7 @@ class Shape(Row):
             number in this range that divides the job into equal blocks. With 1, workers are placed on single
             nodes, not in units. With a range such as ``1 to 4``, even a job of one worker is placed in a
             unit. A shape with ``deny`` needs no nodeConfig.
-        together: How strictly workers share a unit: required (the job must be one block), preferred or none
+        together: How strictly workers share a unit: required (only for jobs of one block), preferred or none
             (default).
         apart: How strictly the workers of other jobs are kept off the unit: required, preferred or none
             (default).

@@ -32,7 +32,7 @@ FAMILY_KEYS: Final = ("instanceTypes", "claims", "nodeLabels")
 RULES_WITH_AWS_VARIANT: Final = frozenset(
     {"init-in-job-image", "wait-for-all-workers", "apart-across-namespaces", "apart-from-labelled-jobs"}
 )
-"""Rules for which 0.2.0 had a variant from the AWS document, for the jobs to which the rule did not apply."""
+"""If one of these rules did not match a job, 0.2.0 applied the corresponding rule of the AWS document."""
 
 JOINED_RULES: Final = ("kueue-level-unset-required", "kueue-level-unset-preferred")
 JOINT_RULE: Final = "kueue-level-unset-in-job"
@@ -46,7 +46,7 @@ PLACEMENT_RULES: Final = (
     "whole-job-launcher",
     "whole-job-needs-all-pods",
 )
-"""The rules of the file 30-placement.yaml of 0.2.0, which is packaged now; some of them are removed."""
+"""The rules that the file 30-placement.yaml of 0.2.0 had. The packaged table has most of them."""
 
 REMOVED_RULES: Final = ("driver-sets-mode", "*-as-mpirun", "kueue-own-*", "kueue-more-than-*")
 """Globs for removed rules of 0.2.0 whose effect remains, so a table can no longer switch it off."""

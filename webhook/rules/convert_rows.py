@@ -116,7 +116,7 @@ def convert_rule(row: Row) -> Row:
     """Returns a rule with the present names of placers and conditions.
 
     Raises:
-        ValueError: The rule has the condition ``named``, and nothing in the rule replaces the condition.
+        ValueError: The rule has ``named: false``, or has ``named: true`` and does not use ``$(job.name)``.
     """
     with errors_at("match"):
         named = row.get("match", {}).get("named")

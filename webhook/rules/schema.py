@@ -254,7 +254,7 @@ def forms(schema: dict[str, Any], root: Json = None) -> list[dict[str, Any]]:
 
 
 class _DescribedSchema(GenerateJsonSchema):
-    """Generates a schema with descriptions from docstrings of rows, without pydantic's titles and nulls."""
+    """Generates a schema with descriptions from docstrings of rows; adds no titles and null defaults."""
 
     def dataclass_schema(self, schema: core_schema.DataclassSchema) -> dict[str, Any]:
         result = super().dataclass_schema(schema)

@@ -79,7 +79,7 @@ class Fleet:
 
     @property
     def fragmented(self) -> int:
-        """The number of free nodes in UltraServers that are partly used."""
+        """The number of free nodes in UltraServers that are not wholly free."""
         return sum(len(free) for free in self.free if len(free) < NODES)
 
     def choose(self, size: int, units: int, reserved: Collection[int] = ()) -> list[int] | None:

@@ -23,7 +23,7 @@ class Figures:
         longest: The longest wait in hours of jobs with 16 nodes or more.
         by_nodes: The mean wait in hours, weighted by the jobs' nodes.
         utilisation: The mean share of usable nodes that are busy while jobs wait.
-        fragmented: While jobs wait, the mean number of free nodes in UltraServers that are partly used.
+        fragmented: While jobs wait, the mean number of free nodes in UltraServers that are not wholly free.
         reserved: While jobs wait, the mean number of free nodes that are reserved.
         unplaced: The number of jobs that never started.
     """

@@ -35,7 +35,7 @@ class Sample(NamedTuple):
         at: The time, in seconds.
         busy: The number of nodes that jobs use.
         waiting: The number of nodes that the waiting jobs need.
-        fragmented: The number of free nodes in UltraServers that are partly used.
+        fragmented: The number of free nodes in UltraServers that are not wholly free.
         reserved: The number of free nodes that are reserved for a waiting job.
     """
 
