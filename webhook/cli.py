@@ -62,7 +62,7 @@ class CommandGroup(Program):
     command_class = KubectlCommand
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's
-        """Runs a command; exits with 2 if it does not handle the error of a table, a case or a file."""
+        """Runs a command; exits with 2 if the command does not handle the error of a table, case or file."""
         try:
             return super().invoke(ctx)
         except CasesError as error:
@@ -211,7 +211,7 @@ def preview_command(  # noqa: PLR0913 - the options of the command
 
 
 def _say_previews(form: str, previews: list[Preview], cases: list[Case]) -> None:
-    """Prints previews to standard output, and details that the format does not contain to standard error."""
+    """Prints previews to standard output, and to standard error details that the format does not contain."""
     if form != "diff":
         say(FORMATS[form](previews), nl=False)
     for item, case in zip(previews, cases, strict=True):
@@ -326,7 +326,7 @@ def test_command(
 ) -> NoReturn:
     """Run test cases, which are objects with their expected outcomes.
 
-    Exits with 0 if all cases pass, with 1 if a case fails, and with 2 if a case is invalid or DIR has none.
+    Exits with 0 if all cases pass, with 1 if a case fails, and 2 if a case is invalid or DIR has no case.
     """
     table = load_installed(_table_path(rules, placement=placement), placement=placement)
     results = run(table, cases_of(read_files(folder), str(folder)))

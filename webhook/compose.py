@@ -32,7 +32,7 @@ from webhook.work import BusyError, FailedError, Work
 REVIEW_MEMORY = 64 * 1024 * 1024
 """Maximum number of bytes of memory for a review. The decoder reserves 46 MiB for the longest review."""
 PREVIEW_MEMORY = 96 * 1024 * 1024
-"""Maximum number of bytes of memory for a preview; `limits.PREVIEW_VALUES` empty JSON maps take 80 MiB."""
+"""Maximum number of bytes of memory for a preview. 115 jobs with 4,600 Pods in JSON take 55 MiB."""
 POLL_SECONDS = 1.0
 """Time between checks of the files of the table and the certificate."""
 RETRY_SECONDS = 5.0
@@ -113,7 +113,7 @@ def preview_apps(
 
 
 def load_changed(work: Work, texts: TableTexts) -> Table:
-    """Returns the table of changed files. Another process checks the table first, and a thread builds it.
+    """Returns the table of changed files. Another process checks the table, and then a thread builds it.
 
     Raises:
         BusyError: Too much work waits.

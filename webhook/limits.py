@@ -12,7 +12,7 @@ PREVIEW: Final = 1024 * 1024
 """Maximum number of bytes in the body of a preview request. All its objects are in memory together."""
 
 PREVIEW_VALUES: Final = 7_500
-"""Maximum number of maps, lists, keys and scalars in a preview: about 120 jobs. With Pods, it takes 2 s."""
+"""Maximum number of maps, lists, keys and scalars in a preview: about 120 jobs, which take 2 s with Pods."""
 
 PREVIEW_PODS: Final = 5_000
 """Maximum number of Pods in a preview over HTTP, which take half a second."""

@@ -28,7 +28,7 @@ ERRORS: Final[Mapping[int, tuple[str, str]]] = {
     501: ("not-implemented", _NO_LENGTH),
     503: ("service-unavailable", "too much work is waiting; try again"),
 }
-"""The code and the default text of an error, by HTTP status. Phrases of `HTTPStatus` change with Python."""
+"""The code and the default text of an error, by HTTP status. Python's own texts differ by version."""
 
 # ---- Why a body is not a review (400) ----------------------------------------------------------------------
 
@@ -56,7 +56,7 @@ review_failed: Final = f"{ERRORS[500][1]} for uid {{}}".format
 IS_TABLE: Final = "a ConfigMap with the files of a rule table"
 OTHER_TERMS: Final = "the object has another job's terms"
 NOT_MUTATED: Final = {False: ("created", "delete it and apply it"), True: ("sent", "apply it")}
-"""What happened to an object without the webhook's changes, and the remedy, by whether it is refused."""
+"""What was done with an object without the webhook's changes, and the remedy: by whether it is refused."""
 
 # ---- The readiness, and files that are not used ------------------------------------------------------------
 

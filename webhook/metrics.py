@@ -35,7 +35,7 @@ class Metrics(Collector):
         self._rules = counter("rules_fired", "Rules that fired.", ("rule",))
         self._shadow_reviews = counter(
             "shadow_reviews",
-            "New or resized objects that a row in shadow mode would have changed or refused.",
+            "New or resized objects that would have been changed or refused without shadow mode.",
             ("response",),
         )
         self._shadow_rules = counter(

@@ -63,7 +63,7 @@ class Application(BaseApplication):  # type: ignore[misc]  # gunicorn has no typ
             # TLS contexts come from `TlsFiles`. With `certfile` and `keyfile`, gunicorn logs https URLs.
             **({"certfile": str(self.tls.certificate), "keyfile": str(self.tls.key)} if self.tls else {}),
             "worker_class": Worker,
-            "workers": 1,  # limits and metrics are for one process; more replicas share more load
+            "workers": 1,  # limits and metrics are for one process; for more load, users add replicas
             "logger_class": Log,
             "keepalive": int(self.limits.idle_seconds),
             # Longer than the worker's own limit, so that the worker stops before gunicorn kills it.

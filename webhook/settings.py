@@ -1,4 +1,4 @@
-"""Defines the options of the commands that serve, and options for rule tables that commands share."""
+"""Defines the options of the serving commands, and the shared options for rule tables."""
 
 from collections.abc import Callable
 from functools import partial, reduce

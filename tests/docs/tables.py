@@ -55,7 +55,7 @@ INTRODUCTION = """\
 
 This page lists the rules, messages and keys of the packaged rule table, the metrics, and the tested versions.
 The [README](../README.md#what-it-does-to-a-job) lists the shapes. [The rule table](rule-table.md) explains
-how to change the table. `ultraserver-webhook rules show` prints your own table.
+how to change the table.
 
 ## Rules
 

@@ -177,7 +177,7 @@ CONSTANTS = {
     "invalid_opt_in": 'use "true" to opt in, "false" to opt out, or remove it: {} is {}',
     "too_many_workers": "{} workers are more than the 100000 that a job may have",
     "invalid_config": "the node config must be one of {}: {} is {}",
-    "two_configs": "{} is for node config {}, and {} for {}: use the same in both",
+    "two_configs": "{} is for node config {}, and {} for {}: use one node config in both",
     "do_not_fit": (
         "{} not fit node config {} of {}: it takes {} workers; change the number of workers, or use "
         "node config {}"
@@ -185,7 +185,7 @@ CONSTANTS = {
     "no_shape": "no shape of the rule table fits {}",
     "no_blocks": "{} form no equal blocks of {}",
     "use_sizes": "{}; use {}",
-    "add_shape": "{}; family {} has {}: use such a number, or add a shape",
+    "add_shape": "{}; family {} has {}: use one of these numbers, or add a shape",
     "no_value_left": "its node selector, required affinity and shape leave no value of label {}",
     "few_values_left": (
         "its node selector, required affinity and shape leave fewer than {} values of label {}"

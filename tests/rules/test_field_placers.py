@@ -286,7 +286,7 @@ def job_with_claims(kind: str, workers: int, *names: str) -> Any:
         (2, ["us-and-lnc-config", "us-2-node-config"], "two-node"),
         (4, ["us-4-node-config"], "four-node"),
         (3, ["us-and-lnc-config"], "3 workers do not fit node config 2 of "),
-        (4, ["us-and-lnc-config", "us-4-node-config"], "use the same in both"),
+        (4, ["us-and-lnc-config", "us-4-node-config"], "use one node config in both"),
     ],
 )
 def test_a_job_with_claims_of_awss_templates_gets_their_shape_or_a_denial(

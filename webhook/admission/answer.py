@@ -1,4 +1,4 @@
-"""Answers a review: decodes the body, calls the handler, logs one line, and encodes the outcome."""
+"""Answers a review: decodes the body, calls the handler, encodes the outcome, and logs one line."""
 
 import logging
 import time
@@ -36,7 +36,7 @@ class Answer:
     status: int  # the HTTP status
     body: bytes  # the response to the review as JSON; if the request is not a review, the reason as text
     summary: Summary = NO_SUMMARY  # a summary of the outcome
-    shadow: Summary | None = None  # the changes that shadow mode only reports, as in `Outcome.shadow`
+    shadow: Summary | None = None  # what shadow mode only reports, as in `Outcome.shadow`; or None
     seconds: float = 0.0  # the duration of the evaluation
 
 

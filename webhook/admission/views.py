@@ -71,7 +71,7 @@ def ready(state: CurrentState) -> tuple[dict[str, Any], int]:
 
 
 def respond(endpoint: str, state: CurrentState, metrics: Metrics) -> Response:
-    """Answers a review. Another process evaluates rule tables, and reviews longer than `SHORT_REVIEW`.
+    """Answers a review. Another process checks rule tables, and evaluates reviews longer than `SHORT_REVIEW`.
 
     Raises:
         BusyError, FailedError: See `webhook.work.Work`.

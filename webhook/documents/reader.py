@@ -28,7 +28,7 @@ _REFUSED_PATTERNS = {
     r"(?<=^---)(?![ \t]*\r?$|[ \t]+#)": ("\n---", messages.ONLY_COMMENT.format),
     r"^\.\.\.(?=\s)(?!\s*(?:^---|\Z))": ("\n...", messages.IGNORED_TEXT.format),
 }
-"""The patterns that are refused, each with a text that every match contains, and the message."""
+"""The patterns that are refused, each with a part of every matching text (or empty), and the message."""
 _JSON = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=int)  # refuses NaN, as kubectl does
 _ESCAPE = re.compile(r"\\(?:(/|u[dD][89abAB]..\\u[dD][c-fC-F]..)|(u[dD][89a-fA-F]..)|.)")
 _SPACE: Any = re.compile("[ \\t\\r\\n]*")  # Any, because its matches are never None

@@ -91,7 +91,7 @@ def _explain_prevention(match: MatchingRule, progress: Progress) -> str | None:
 
 
 def _match_all(job: Job) -> tuple[list[RuleOutcome | None], _Matches]:
-    """Returns the outcomes of rules that cannot fire, as in `split_rules`, and the matches of other rules.
+    """Returns the outcomes of rules that cannot fire, as in `split_rules`, and the matches of the others.
 
     Rules with `Rule.devices` are matched first and set `Job.devices`. Then the first matching rule with a
     placer sets `Job.placer`. All other rules are matched last, because they can have conditions on both.

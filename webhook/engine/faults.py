@@ -98,7 +98,7 @@ def _find_deadline(job: Job) -> Iterator[Fault]:
 
 
 def _find_amount(job: Job) -> Iterator[Fault]:
-    """Yields requests for more than a node has. A node with the Neuron setting LNC=1 has twice the cores."""
+    """Yields requests for more than a node has. A node with LNC=1 has twice the cores of one with LNC=2."""
     for group in job.by_role[WORKER]:
         for name, limits in job.family.whole_node.items():
             amount = group.amounts.get(name, 0)
@@ -194,7 +194,7 @@ def _find_hostfile_option(text: str, variables: set[str]) -> str | None:
     """Returns the option or variable with which a command gives MPI the host file; None if there is none.
 
     ``variables`` has the names of variables whose value is the host file. This function adds the variables
-    that the text sets to the host file.
+    to which the text assigns the host file.
     """
     text = re.sub(r"(?<!\S)#[^\n]*", "", text)  # removes comments
     variables |= set(_ASSIGNMENT.findall(text))

@@ -138,12 +138,12 @@ class Group:
 
     @cached_property
     def shared_claim(self) -> Claim | None:
-        """The first claim that all pods share."""
+        """The first claim that all pods share; None if they share no claim."""
         return next((claim for claim in self.claims if claim.is_shared), None)
 
     @cached_property
     def requested_resource(self) -> str | None:
-        """The first of the family's resources that a pod requests, in any amount."""
+        """The first of the family's resources that a pod requests, in any amount; None without a request."""
         for name in self.family.whole_node if self.amounts else ():
             if self.amounts.get(name):
                 return name

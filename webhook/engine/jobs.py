@@ -40,11 +40,13 @@ class Job:
             in mode off or shadow.
         is_candidate: Whether the table places the job. Only candidates have a shape.
         shape: The shape of a candidate whose workload takes nodes; None for other objects, such as a Pod.
-        uid: The uid of the first review, for a job without a name.
+        uid: The uid of the first review of a job without a name; empty for a job with a name.
         job_label: The value of the job label; empty without a shape.
-        placer: The job's placer, or the placer in a Pod's placement annotation. None until it is known.
+        placer: The placer of the job, which rules can set, or of a Pod's placement. None until it is known,
+            and for an object with neither a shape nor a placement.
         devices: How the workers get their devices.
-        missing_placeholders: Placeholders of the workload's rules for which the job has no value.
+        missing_placeholders: Placeholders of the workload's rules for which the job has no value; empty for
+            a job without a shape.
         faults: The faults of the job, by kind.
         values: A function that returns the values of placeholders. Its first call computes them.
     """
@@ -130,7 +132,7 @@ class Job:
 
     @cached_property
     def placement(self) -> Placement | None:
-        """A Pod's placement, by annotation or else its workload row; None if the annotation is invalid."""
+        """A Pod's placement, by annotation or else workload row; None if invalid, and for other objects."""
         if not self.is_pod:
             return None
         try:
@@ -209,7 +211,7 @@ def find_permitted_types(table: Table, family: Family, groups: Sequence[Group]) 
 
 
 def choose_family(table: Table, groups: Sequence[Group]) -> Family:
-    """Returns the enabled family that fits the groups best; if several fit equally, the first family.
+    """Returns the enabled family that fits the groups best; if several fit equally, the first of them.
 
     Compares whether all groups permit the family's nodes, then whether a group takes or selects a node of the
     family, and then whether a group requests devices of the family.

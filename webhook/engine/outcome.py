@@ -111,7 +111,7 @@ NO_SUMMARY: Final = Summary()
 
 
 class Fault(NamedTuple):
-    """A wrong field of a job, its value, and in ``meant`` the value that is probably meant or is possible."""
+    """A wrong field of a job, its value, and in ``meant`` the likely or possible value; empty if unknown."""
 
     field: str
     value: str
@@ -185,7 +185,7 @@ class Outcome:
     def shadow(self) -> Summary | None:
         """The summary of the rules and denials that shadow mode prevented.
 
-        None if there are no rules and denials of this kind, or if the object is refused.
+        None if shadow mode prevented nothing, or if the object is refused.
         """
         rules, enforced = self.fired(RuleState.SHADOWED), self.enforced
         if not enforced or self.denials or not (rules or enforced.denials):

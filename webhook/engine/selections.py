@@ -47,7 +47,7 @@ def find_contradictions(job: Job, shape: JobShape, label_value: str) -> Iterator
     for group in job.by_role[WORKER]:
         if not {"affinity", "nodeSelector", "topologySpreadConstraints"}.isdisjoint(group.spec):
             selection = group.selection
-            # For each label: how many values it must have, at the minimum, on the nodes of all pods.
+            # For each label, the minimum number of its values on the nodes of the group's pods.
             counts = {keys.HOSTNAME: group.replicas} if group.node_reason else {}
             if shape.topology_key:
                 counts[shape.topology_key] = -(-group.replicas // shape.node_config)

@@ -55,7 +55,7 @@ def choose_shape(job: Job) -> JobShape:
 def _explain_no_shape(family: Family, nodes: int) -> str:
     """Returns the message that no shape fits a number of workers.
 
-    The message has the nearest numbers that fit. If none is near (`DISTANCE`), it has all shapes.
+    The message has the nearest numbers that fit or, if no such number is near (`DISTANCE`), all shapes.
     """
     configs = [str(shape.node_config) for shape in family.shapes if nodes in shape.workers]
     workers = count_text(nodes, "worker")

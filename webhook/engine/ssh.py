@@ -57,6 +57,7 @@ def read_ssh(container: Mapping[str, Json]) -> Mapping[str, Json]:
             tokens += shlex.split(word[:LONGEST_COMMAND].replace("\\\n", " "))
         except ValueError:
             unclear_text = word
+        # A command that writes a file such as ~/.ssh/config can change how ssh connects.
         redirect_targets = (target.split(maxsplit=1)[:1] for target in word.split(">")[1:])
         if len(word) > LONGEST_COMMAND or any("ssh" in path for paths in redirect_targets for path in paths):
             unclear_text = word
@@ -65,6 +66,7 @@ def read_ssh(container: Mapping[str, Json]) -> Mapping[str, Json]:
         name, value = OPTIONS.get(name.lstrip("-"), name * bool(equals)), value if equals else next_token
         if not re.fullmatch(_VARIABLE, name):
             continue
+        # The kubelet replaces $(NAME) by the variable's value. What a shell would replace is unclear.
         if re.search(r"[$`]", re.sub(r"\$\((\w+)\)", lambda match: match[0] * (match[1] not in env), value)):
             unclear_text = f"{token} {value}"
         else:

@@ -17,7 +17,7 @@ class ListKind(Enum):
 
     BY_KEY = "each element is identified by its keys, such as its name"
     ITEMS = "each element is identified by its content; the webhook appends elements"
-    TERMS = "the elements are alternatives; the webhook adds to every element and keeps their order"
+    TERMS = "the elements are alternatives; the webhook extends every element and keeps their order"
     VALUE = "the whole list is one value"
 
 
@@ -64,7 +64,7 @@ Examples are affinity terms, tolerations, and the capabilities of security conte
 CONTAINERS: Final = ("containers", "initContainers")
 
 TERMS: Final = "nodeSelectorTerms"
-"""The list of node selector terms. A node needs to match only one, so a rule extends all terms."""
+"""The list of node selector terms. A node needs to match only one term, so a rule extends all terms."""
 
 EXPRESSIONS: Final = ("matchExpressions", "matchFields")
 """The two lists of a node selector term. In a label selector, such a list is one value."""

@@ -17,14 +17,14 @@ OTHER_CONTAINERS: Final[dict[str | int, str]] = {
 """For each list of containers, the other list. A Pod is invalid if a name occurs in both lists."""
 
 API_DEFAULTS: Final[dict[Path, str]] = {("spec", "schedulerName"): "default-scheduler"}
-"""Default values that the API server writes into Pods, and into templates of its own kinds, before it calls
+"""Default values that the API server writes into Pods, and into templates of built-in kinds, before it calls
 webhooks (``SetDefaults_PodSpec``). A rule replaces them as if the user had not set them."""
 
 MAX_SELECTOR_TERMS: Final = 2000
 """Maximum number of node selector terms to which a rule may add an expression.
 
 For each term, an expression adds about eighty characters to the job and ten digits to the record. With more
-terms, the record could exceed 256 KiB, Kubernetes' limit for annotations, and the job etcd's limit, 1.5 MiB.
+terms, the record could exceed 256 KiB (Kubernetes' limit), or the job could exceed 1.5 MiB (etcd's limit).
 """
 
 
@@ -63,10 +63,10 @@ class Merge:
         before: Names of elements. An added element is inserted before the first element with such a name.
         obstacles: Messages about parts of the fragment that cannot be added, or are in the wrong order.
         refusals: Messages about lists that are too long, so that nothing is added to them.
-        template: The whole template.
-        written_paths: The path of each value that the merge has set. In a path, `lists.path_part` stands for
-            an element of a list, and an empty text for each node selector term. None if the caller does not
-            need the paths.
+        template: The template before the merge; None until `apply` is called.
+        written_paths: The path of each value that the merge has set. A path has the result of
+            `lists.path_part` for an element of a list, and an empty text for a node selector term. None if
+            the caller does not need the paths.
     """
 
     root: Path

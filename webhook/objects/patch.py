@@ -30,8 +30,8 @@ def compute_patch(received: Json, templates: Mapping[Path, Json]) -> tuple[Json,
     each evaluation would reorder the list.
 
     Subtrees that the old and the new tree share cost nothing, so the time is proportional to the change. A
-    list is replaced as a whole if the operations on its elements are longer than the list, or if elements
-    moved.
+    list is replaced as a whole if elements moved, if new elements are between old elements, or if more than
+    `FEW_EDITS` operations on its elements are together longer than the list.
     """
     new_object = received
     edits: list[_Edit] = []

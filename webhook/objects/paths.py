@@ -2,8 +2,8 @@
 
 ``/spec/replicatedJobs[name=workers]/template`` is the template of the replicated job with the ``name``
 ``workers``, at any position in the list. ``/spec/replicatedJobs[*]/template`` selects the templates of all
-replicated jobs. In a key of a map, ``*`` is a wildcard. In an object, such a path becomes concrete paths,
-which have list indices.
+replicated jobs. In a key of a map, ``*`` is a wildcard. In an object, a path of the table stands for
+concrete paths, which have list indices.
 """
 
 import fnmatch

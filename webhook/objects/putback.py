@@ -35,9 +35,9 @@ def put_back(stored: Json, new: Json, template_path: Path, budget: Budget) -> Js
     entry = record.read(stored)
     result = new if entry is None else _with_additions(stored, entry, new, template_path, budget)
     # A user may have changed the new marks and record, so the marks and record of the stored object are used.
-    for mark in ((*record.ANNOTATIONS, keys.ADDED), *record.MARKS):
-        value = get(stored, mark)
-        result = drop(result, mark) if value is None else put(result, mark, value)
+    for path in ((*record.ANNOTATIONS, keys.ADDED), *record.MARKS):
+        value = get(stored, path)
+        result = drop(result, path) if value is None else put(result, path, value)
     return result if record.is_gated(stored) else record.without_gate(result)
 
 

@@ -2,7 +2,7 @@
 
 If a user exports a job, renames or resizes it, and applies it again, the job has the webhook's old additions.
 The record identifies them by their content, so that they can be removed with any later version of the table.
-An addition that a user has changed belongs to the user. A forged record can only remove parts of its own job.
+An addition that a user has changed belongs to the user. A forged record can remove only parts of its own job.
 """
 
 import json
@@ -39,7 +39,7 @@ class Record:
 
     Attributes:
         table: The revision of the table.
-        uid: The uid of the first review if the job had no name then; otherwise empty.
+        uid: The uid of the first review if the job was unnamed and a rule set the job label; otherwise empty.
         additions: The additions, as in ``merge.Additions``. Their pointers are relative to the template.
     """
 

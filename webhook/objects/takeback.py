@@ -19,7 +19,7 @@ MINIMUM_STEPS: Final = 1 << 16
 """Steps that every evaluation may use. Ordinary jobs need fewer, so their size need not be computed."""
 
 STEPS_PER_CHARACTER: Final = 12
-"""Further steps for each character of the object as JSON.
+"""Number of further steps for each character of the object as JSON.
 
 The record of the webhook costs at most two steps for a character of a list or map: an added element is
 digested alone, and as a part of an added container. A character of a node selector term costs one step for
@@ -43,7 +43,7 @@ class Budget:
     """The steps that one evaluation may still use. A digested character or an examined element costs one."""
 
     def __init__(self, obj: Json) -> None:
-        """Stores the object; computes its size only after the first steps are spent."""
+        """Stores the object; computes its size only if `MINIMUM_STEPS` do not suffice."""
         self.steps_left = MINIMUM_STEPS
         self._unmeasured_object: Json = obj
 

@@ -136,7 +136,7 @@ def same(left: Json, right: Json) -> bool:
 
 
 def canonical(value: Json) -> str:
-    """Returns a value as JSON with sorted keys, so that equal values have equal texts."""
+    """Returns a value as JSON with sorted keys, so that the order of keys does not matter."""
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode("utf-8", "surrogatepass")
     except orjson.JSONEncodeError:  # half a surrogate pair, a number beyond 64 bits, or deep nesting

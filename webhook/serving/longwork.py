@@ -1,7 +1,7 @@
 """Does long work in another process, one call at a time, so that this process can answer other requests.
 
-The process belongs to a pool of the standard library and runs `webhook.serving.process`. Waiting calls are
-ordered by their arrival time plus a delay for their size, so a short call can overtake a long call.
+The other process belongs to a pool of the standard library, and runs `webhook.serving.process`. Waiting
+calls are ordered by their arrival time plus a delay for their size, so a short call can overtake a long call.
 """
 
 import os

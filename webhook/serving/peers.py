@@ -1,12 +1,12 @@
 """Limits the time and the memory of a worker's connections, and closes connections above the limits.
 
-A connection has these steps. Each step except `serving` has one deadline. Received bytes do not extend it:
+A connection has these steps. Each step except `serving` has one deadline, which received bytes do not extend:
 
 * handshake, with TLS only; then idle, until the first byte of a request arrives;
 * request, until the whole body has arrived;
 * serving, while the application answers. In this step the connection cannot be closed;
-* response, until it is sent. Then the connection is idle again, or the server ends it: the last step reads
-  and ignores data until the peer closes, too.
+* response, until the response is sent. Then the connection is idle again, or the last step begins: the
+  server ends the connection, and reads and ignores data until the peer ends it, too.
 
 If there are too many connections, the connection whose step began first is closed. Connections on which no
 response has been sent yet are closed before other connections. So a flood of new connections does not close
@@ -56,7 +56,7 @@ class Peer:
         sock: The TLS or plain socket.
         listener: The listener that accepted the connection.
         step_start: The time at which the current step began, by ``time.monotonic()``.
-        deadline: The time at which the current step must have ended.
+        deadline: The time at which the current step must have ended; infinite in the step `serving`.
         is_idle: Whether no byte of the next request has arrived yet.
         is_receiving: Whether a request has begun to arrive and is not complete.
         is_serving: Whether the application is processing the request now.

@@ -8,8 +8,8 @@ _TURN_READS = 16
 _LEAST_AVERAGE = 256
 """Minimum average size of a read, in bytes. Go's client writes records of at least 1 KiB, curl 16 KiB."""
 _FREE_READS = 128
-"""Number of reads that are allowed in addition to one for each `_LEAST_AVERAGE` bytes. Together, they take
-as long as a review. A head typed by hand has fewer."""
+"""Number of reads that are allowed in addition to one read for each `_LEAST_AVERAGE` bytes. Together, these
+reads take as long as a review. A head typed by hand needs fewer reads."""
 _RECORD_OVERHEAD = 27
 """Number of bytes in a TLS record that are not data: 22 to 29 with data, 27 or more in a key update."""
 

@@ -60,7 +60,7 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
     sockets: list[Any]
     wsgi: Any
     last_response_time: float
-    """The ``time.monotonic()`` of the last response since the worker began to stop, or else of the stop."""
+    """While the worker stops: the ``time.monotonic()`` of the last response, at first of the stop's begin."""
 
     def patch(self) -> None:
         """Replaces the listening sockets with sockets of gevent. The standard library is not patched."""
