@@ -114,7 +114,7 @@ def test_a_table_in_shadow_mode_changes_no_update_and_reports_this(tmp_path: Pat
 @pytest.mark.parametrize(
     ("old", "options", "text"),
     [
-        ([suspended_job(4, "other")], (), "but --old does not have it: leave out --old for it"),
+        ([suspended_job(4, "other")], (), "but --old does not have this object: preview it without --old"),
         ([STORED, STORED], (), "--old has it at {old}:1, {old}:"),
         ([STORED], ("--must-place",), "--must-place is for new objects"),
     ],

@@ -175,7 +175,7 @@ def test_a_page_of_many_documents_has_some_changes_and_a_button_for_more(
 
 
 def test_a_diff_of_equal_lines_costs_as_much_as_a_diff_of_different_lines() -> None:
-    """Protects the server: some diff algorithms compare each of the equal lines with all others."""
+    """Protects the server: some diff algorithms compare each line with all equal lines."""
     call_counts = []
     for words in ([f"word {number}" for number in range(500)], ["a"] * 500):
         job = mpijob(4)

@@ -123,7 +123,7 @@ NOTES: dict[str, tuple[Any, str]] = {
     ),
     "groups": (
         leaderworkerset(2, 4),
-        "these are the Pods of the first leaderworkerset.sigs.k8s.io/group-index; each",
+        "these are the Pods of the first group (leaderworkerset.sigs.k8s.io/group-index); each group",
     ),
     "more completions than parallelism": (
         job(4, completionMode="Indexed", completions=8),

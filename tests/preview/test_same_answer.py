@@ -65,7 +65,7 @@ def _has_kind_and_name(obj: Any) -> bool:
 
 
 def _with_small_numbers(obj: Any) -> Any:
-    """Returns the object with numbers below 1000, because documents may not have long numbers."""
+    """Returns the object with numbers below 1000, because the reader of documents refuses long numbers."""
     if isinstance(obj, dict):
         return {key: _with_small_numbers(value) for key, value in obj.items()}
     if isinstance(obj, list):

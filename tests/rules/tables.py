@@ -111,7 +111,7 @@ AWS_DOCUMENT = HEAD + "extends: aws-document\nvalues: {initImage: 'init:1'}\n"
 """A table that has only the rules of the AWS document."""
 
 RULE = "rules:\n  - name: x\n    reason: r\n    match: {role: worker}\n"
-"""Lines 4 to 7 of a table that begins with EXTENDS. The text behind it begins on line 8."""
+"""Lines 4 to 7 of a table that begins with EXTENDS. The text behind these lines begins on line 8."""
 
 Expected = list[tuple[int, str, str]]
 """The line, the path and the beginning of the message of each problem."""

@@ -63,7 +63,7 @@ LINT: dict[str, tuple[str, Expected]] = {
         "families:\n  - name: trn2u\n    shapes: [{name: unpaired, warn: $(field.home)}]\n",
         [(6, "families[0].shapes[0].warn", messages.unknown_placeholder("field.home", ["family."]))],
     ),
-    "a placeholder in a shape that not every job has": (
+    "in a shape, a placeholder that has no value for some jobs": (
         "families:\n  - name: trn2u\n    shapes: [{name: unpaired, warn: $(job.name)}]\n",
         [(6, "families[0].shapes[0].warn", messages.unknown_placeholder("job.name", ["family."]))],
     ),
@@ -174,7 +174,7 @@ LINT: dict[str, tuple[str, Expected]] = {
         ),
         [(10, "rules[0].match.fields.nope", row_messages.no_such_field("mpijob", "nope"))],
     ),
-    "a default of a field with a placeholder that is not a value": (
+    "a default of a field with a placeholder other than $(value.NAME)": (
         WORKLOAD.replace("default: 1Gi", "default: $(job.id)"),
         [(8, "workloads[0].fields.size.default", messages.unknown_placeholder("job.id", ["value."]))],
     ),

@@ -64,7 +64,7 @@ FIRED = outcome(DEFAULT, mpijob(4)).fired()
 
 
 @pytest.mark.parametrize("name", FIRED)
-def test_switching_a_rule_off_also_stops_only_the_rules_that_need_it(name: str) -> None:
+def test_switching_a_rule_off_skips_the_rules_that_need_it_and_no_other_rules(name: str) -> None:
     result = outcome(extend_table(f"rules: [{{name: {name}, mode: off}}]"), mpijob(4))
     stopped = {name, *(rule.name for rule in DEFAULT.rules if rule.needs == (name,))}
     assert set(result.fired()) == set(FIRED) - stopped

@@ -53,7 +53,7 @@ FRAGMENT = _fragment()
 
 
 def violations(fragment: Any) -> list[tuple[str, str]]:
-    """Returns the violations of the schema in a fragment. Asserts that loading also refuses or accepts it."""
+    """Returns the violations of the schema in a fragment. Asserts that loading agrees with the schema."""
     errors = [(error.json_path, error.message) for error in VALIDATOR.iter_errors(fragment)]
     table = {"extends": "default", "rules": [{"name": "x", "add": fragment}]}
     loading = [path for path, _ in schema.violations(table) if path[:3] == ("rules", 0, "add")]

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from testbed.mpijob import WORKER, mpijob
-from tests.rules.tables import outcome
+from tests.helpers import load_text
+from tests.rules.tables import EXTENDS, outcome
 from webhook.engine import messages as engine_messages
 from webhook.objects.tree import get, put
 from webhook.rules.load import load_default, load_installed
@@ -254,3 +255,11 @@ def test_one_worker_can_select_a_node_name_and_several_workers_cannot() -> None:
     assert waiting_warnings({"nodeSelector": {HOST: "node-1"}}, 1) == []
     (warning,) = waiting_warnings({"nodeSelector": {HOST: "node-1"}}, 3)
     assert engine_messages.few_values_left(3, HOST) in warning
+
+
+@pytest.mark.parametrize(("label", "codes"), [("example.com/rack", []), ("x/y", ["nodes-of-this-cluster"])])
+def test_another_label_of_a_unit_is_no_label_of_the_cluster(label: str, codes: list[str]) -> None:
+    units = f"units: [{{label: {UNIT}, otherLabels: [example.com/rack]}}]"
+    table = load_text(EXTENDS + f"families: [{{name: trn2u, {units}}}]\n", "t.yaml")
+    result = outcome(table, mpijob(4, worker_spec={"nodeSelector": {label: "a"}}))
+    assert [warning.code for warning in result.warnings] == codes

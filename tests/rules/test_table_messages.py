@@ -208,7 +208,7 @@ CONSTANTS = {
         "`together` and `apart`"
     ),
     "several_labels": (
-        "shape {} has units of {} nodes by {}, and other shapes by {}: use the same label in both, or "
+        "shape {} has units of {} nodes by {}, and other shapes by {}: use one label in all these shapes, or "
         "write two families"
     ),
     "copied_rule": (

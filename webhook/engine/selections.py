@@ -33,7 +33,7 @@ def find_unknown_labels(job: Job) -> str:
         return ""
     selections = [group.selection for group in groups if not group.chosen_types]
     candidates = job.table.candidates
-    units = (unit.label for unit in job.family.units)
+    units = chain.from_iterable((unit.label, *unit.other_labels) for unit in job.family.units)
     names = (*candidates.instance_type_labels, *job.family.node_labels, *units, *candidates.other_labels)
     labels = chain.from_iterable(chain(item.selector, *(item.terms or ())) for item in selections)
     return ", ".join(islice((key for key in dict.fromkeys(labels) if not matches(key, names)), 5))

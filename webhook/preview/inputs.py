@@ -54,7 +54,7 @@ def schemas(path: str = "/v1/preview") -> dict[str, dict[str, Any]]:
 
 
 def accepted_type(types: Iterable[str]) -> str:
-    """Returns the media type that the client prefers, by default the first; aborts (406) without a match."""
+    """Returns the type that the client prefers, by default the first type; aborts (406) without a match."""
     types = tuple(types)
     media_type = request.accept_mimetypes.best_match(types) if request.accept_mimetypes else types[0]
     if media_type is None:

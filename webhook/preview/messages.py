@@ -17,7 +17,7 @@ NO_DEVICES: Final = {"none": "{}", "some": "some of {}", "unknown": "{} of their
 if_shadow_ended: Final = "{}. If shadow mode ended: {}".format
 refused_if_shadow_ended: Final = "{}. If shadow mode ended, refused: {}".format
 no_node: Final = "no node can take its workers: {}".format
-no_job_label: Final = "{}, but no rule of the table gives them a job label".format
+no_job_label: Final = "{}, but no rule of the table gives its workers a job label".format
 misspelt_resource: Final = "Line {} requests {}; did you mean {}?".format
 if_chart_has: Final = "if the chart has the value {}, ".format
 with_pods: Final = "with the {} of its job".format
@@ -104,16 +104,16 @@ excluded: Final = "no installation sends objects of namespace {} to the webhook:
 not_sent: Final = "the default installation does not send {} to the webhook: set the chart's value {}".format
 may_create: Final = "{} is not a workload, but the Jobs or Pods that it creates may be: preview these".format
 pods_unknown: Final = "its Pods are not known: {}".format
-first_group: Final = "these are the Pods of the first {0}; each {0} has equal Pods".format
+first_group: Final = "these are the Pods of the first group ({0}); each group has equal Pods".format
 NOT_ALL_AT_ONCE: Final = "its Pods do not all exist at once: their numbers may differ from these"
-more_pods: Final = "the job has more than {} Pods, and the others are not shown".format
+more_pods: Final = "the job has more than {0} Pods, and only the first {0} are shown".format
 pods_evaluated: Final = "{}: {} Pods evaluated".format
 NO_OBJECTS: Final = "there are no objects"
 MANY_PODS: Final = (
     "this job and the jobs before it have too many Pods: preview fewer jobs, or do not preview their Pods"
 )
 several_stored: Final = "it would update {}, but --old has it at {}: keep one".format
-not_stored: Final = "it would update {}, but --old does not have it: leave out --old for it".format
+not_stored: Final = "it would update {}, but --old does not have this object: preview it without --old".format
 other_namespace: Final = 'this object is for namespace "{0}", not "{1}": use --namespace={0}'.format
 TOO_LONG: Final = f"the documents have more than {limits.PREVIEW} bytes, the maximum: split the documents"
 NO_LINE_ENDS: Final = "; curl -d removes the line ends of a file: send the file with --data-binary @FILE"

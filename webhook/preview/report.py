@@ -55,7 +55,7 @@ class Preview:
         return ((name, text) for key, name in MESSAGES.items() for text in self.report[key])
 
     def line_of(self, text: str) -> int:
-        """Returns the line of a hint; for other texts, the last line of their fields, or of the document."""
+        """Returns the line of a hint; for another text, of the last field in the text, or of the document."""
         document = self.run.document
         if self.run.share or text in self.hint_lines:
             return self.hint_lines.get(text, document.line)
@@ -134,7 +134,7 @@ def _shadow(outcome: Outcome) -> dict[str, Any] | None:
 
 
 def _rule_source(table: Table, rule: str, key: str) -> dict[str, Any]:
-    """Returns the name of a rule, and the file and line of one of its keys."""
+    """Returns the name of a rule, and the file and line of the row that sets one of its keys."""
     origin = table.find_origin(rule, key)
     return {"name": rule, "source": {"file": origin.file, "line": origin.line} if origin else None}
 

@@ -16,7 +16,7 @@ DEFAULT_KIND: Final = "kubeflow.org/v2beta1/MPIJob"
 POD_LABEL: Final = ("training.kubeflow.org/operator-name", "mpi-operator")
 """The label by which the API server selects the Pods of MPIJobs."""
 SYSTEM_NAMESPACES: Final = ("kube-system", "kube-public", "kube-node-lease", "ultraserver-webhook")
-"""The namespaces whose objects are never sent."""
+"""The namespaces whose objects the API server never sends to the webhook."""
 _REQUESTS: Final = {
     (key, part) for key in ("resources", "resourcesPerNode") for part in ("limits", "requests")
 }

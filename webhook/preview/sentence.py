@@ -190,7 +190,7 @@ def _templates(run: DryRun, outcome: Outcome) -> list[Json]:
 def _find_placement(run: DryRun, outcome: Outcome) -> Placement | None:
     """Returns the first placement annotation of an object; None if the object is not placed.
 
-    If a block may straddle, the result has blocks of one worker. The annotation of a new job without a shape
+    If the job may straddle, the result has blocks of one worker. The annotation of a new job without a shape
     is ignored, because the webhook did not write it.
     """
     may_have_older_place = run.stored is not None or _is_pod(run)

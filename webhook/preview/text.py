@@ -123,7 +123,7 @@ def _field_row(change: Mapping[str, Any]) -> str:
 
 
 def shown_pods(pods: Iterable[Preview]) -> Iterator[tuple[Preview, str]]:
-    """Yields the first of similar Pods with an empty text, and again with a line on the others, if any."""
+    """Yields the first of similar Pods with an empty text, and again with a line on all others, if any."""
     similar_groups: list[list[tuple[Preview, Mapping[Any, str]]]] = []
     for pod in pods:
         texts = _texts(pod)

@@ -178,7 +178,7 @@ class ShapeValues(JobCondition[Mapping[str, tuple[str, ...]]]):
     ]
 
     def find_mismatch(self, shape: Shape) -> str | None:
-        """Returns the first key for which no job of a shape can meet the condition; None if there is none."""
+        """Returns the first key for which no job of a shape can meet the condition, or else None."""
         return next((key for key, allowed in self.value.items() if not shape.can_have(key, allowed)), None)
 
     def failure(self, job: Job) -> str | None:
@@ -438,12 +438,12 @@ class Namespace(ObjectCondition[tuple[str, ...]], written=Texts):
 
 
 def _fill_patterns(patterns: tuple[str, ...], values: Mapping[str, Json]) -> tuple[str, ...]:
-    """Returns patterns with placeholders filled in; ``*`` if all are exclusions of lists that are empty."""
+    """Returns patterns with placeholders filled in; ``*`` if all patterns exclude texts of empty lists."""
     texts = tuple(fill_texts(patterns, values))
     are_exclusions = [text.startswith("!") for text in patterns]
     if all(are_exclusions):
         return texts or ("*",)
-    # If only exclusions remain, the lists of allowed texts are empty: allow nothing, not all other texts.
+    # If only exclusions remain, each list of allowed texts is empty: allow nothing, not all other texts.
     return texts if not all(text.startswith("!") for text in texts) else ()
 
 
@@ -451,7 +451,7 @@ def _find_deciding_value(values: Sequence[Json], patterns: tuple[str, ...]) -> J
     """Returns the value that decides whether several values match the patterns.
 
     This is the first value that a pattern excludes, or else the first that the patterns allow, or else the
-    first value. Empty values, false and 0 are ignored.
+    first value. Empty values, false and 0 are ignored. If no value is left, returns an empty text.
     """
     items = [value for value in values if value]
     exclusions = tuple(text for text in patterns if text.startswith("!"))

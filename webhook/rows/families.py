@@ -53,7 +53,7 @@ class Unit(Row):
             Kueue's Topology.
         usable: The maximum number of nodes that a job can have in a unit. A shape with a larger nodeConfig
             cannot use these units. Default: all nodes.
-        names: The singular and the plural name of these units in previews. Default: units of the label.
+        names: The singular and the plural name of these units in previews. Default: unit or units of LABEL.
     """
 
     label: str

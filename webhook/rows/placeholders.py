@@ -18,7 +18,7 @@ ABSENT: Final = object()
 PATTERN: Final = re.compile(r"(\$?)\$\(([a-z][A-Za-z0-9]*\.[A-Za-z0-9][A-Za-z0-9_-]*)\)")
 """Matches a placeholder. A further dollar sign before the placeholder escapes it.
 
-A shell's command substitution, ``$(...)``, matches only if it is one command with a dot in its name.
+A shell's command substitution, ``$(...)``, matches only if it is a command with a dot, without arguments.
 """
 
 OF_JOB: Final[dict[str, str]] = {
@@ -186,10 +186,10 @@ def _fill(
     """Returns a tree with its placeholders filled in. Copies only the maps and lists above placeholders.
 
     For each map or list to copy, ``copies`` has the index of its parent in ``new_nodes`` and its key in the
-    parent. For each text, ``fills`` has index and key, and a filler. A list that becomes empty is removed.
+    parent. For each text, ``fills`` has the same two and a filler. A list that becomes empty is removed.
     """
     new_nodes = [node.copy()]
-    changed_lists: dict[int, None] = {}  # the indices of lists that get or lose elements
+    changed_lists: dict[int, None] = {}  # indices in new_nodes of the lists that get or lose elements
     for parent, key in copies:
         new_nodes[parent][key] = new_node = new_nodes[parent][key].copy()
         new_nodes.append(new_node)
@@ -216,7 +216,7 @@ def _fill(
 def _make_text_filler(text: str) -> Filler:
     """Returns the function that fills in a text. Results are cached, so that a text is parsed only once."""
     parts = PATTERN.split(text)
-    # The parts are text, then escape, placeholder and text in turn. An escaped placeholder stays text.
+    # The parts are a text and, for each match, escape, placeholder and text. An escaped placeholder stays.
     template, placeholders = parts[0].replace("%", "%%"), []
     for escape, name, literal in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
         template += (f"$({name})" if escape else "%s") + literal.replace("%", "%%")

@@ -1,7 +1,7 @@
 """Defines modes, and the policies that set modes for some objects.
 
-The table has a mode, and each rule has a mode. The weaker of the two applies to the rule: for example, shadow
-is weaker than enforce. A policy replaces modes for some objects (docs/rule-table.md, Policies).
+The table has a mode, and each rule has a mode. The weaker of the two applies to the rule: shadow is weaker
+than enforce, and off is the weakest. A policy replaces modes for some objects (docs/rule-table.md, Policies).
 """
 
 from collections import defaultdict
@@ -109,7 +109,7 @@ class Policy(Row):
         return all(matches(text_of(labels.get(key, "")), allowed) for key, allowed in self.labels.items())
 
     def mode_of(self, rule: str) -> Mode | None:
-        """Returns the mode that the policy sets for a rule; None if it sets none."""
+        """Returns the mode that the policy sets for a rule; None if the policy sets no mode for the rule."""
         patterns = [pattern for pattern in self.rules if matches(rule, (pattern,))]
         return self.rules.get(rule) or (self.rules[max(patterns, key=len)] if patterns else None)
 

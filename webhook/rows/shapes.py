@@ -124,7 +124,10 @@ class Shape(Row):
         return None
 
     def can_have(self, key: str, values: Collection[str]) -> bool:
-        """Returns whether a job of this shape can have one of the values of a key of ``match.shape``."""
+        """Returns whether a job of this shape can have one of the values of a key of ``match.shape``.
+
+        True for every topologyKey, because the family's units determine the topology key, and not the shape.
+        """
         if key == "nodeConfig":
             node_configs = range(max(self.node_config.minimum, 1), int(self.node_config.maximum) + 1)
             return any(str(node_config) in values for node_config in node_configs)

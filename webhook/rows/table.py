@@ -87,7 +87,7 @@ class Match(Row):
         fault: A mistake in the job. user: a worker does not run as root, or its root file system is
             read-only. deadline: the workload's field deadline has a value in the job. amount: a worker
             requests more than a node has. limit: a resource limit is missing or differs from its request.
-            idle: one Pod requests no devices, and all other Pods do. resource, key: the name of a resource,
+            idle: one worker requests no devices, and all others do. resource, key: the name of a resource,
             or the key of a label or annotation, is probably misspelt. hostfile: MPI's options or variables
             name the operator's host file. queue: the job has a label or annotation of Kueue. timeLimit: the
             time limit is not a length of time. affinity: a required term has a unit's label as its topology
@@ -154,7 +154,7 @@ class Match(Row):
 
     @cached_property
     def has_late_conditions(self) -> bool:
-        """Whether there are other conditions than `job_conditions`: on templates, the object or a fault."""
+        """Whether there are conditions on templates, on their number, on the object, or on a fault."""
         conditions = self.template_conditions or self.object_conditions
         return bool(conditions or self.fault or self.single is not None)
 
@@ -183,7 +183,7 @@ class Rule(Row):
         on_conflict: What happens if the job already has another value in a field.
         mode: enforce: the rule is applied. shadow: the effect of the rule is only reported. off: the rule is
             skipped.
-        needs: Earlier rules. This rule applies only if one of them fired without a conflict.
+        needs: Earlier rules. This rule applies only if one of them fired and set all its values.
         unless: Earlier rules. This rule is skipped if one of them fired.
         warn: A warning for the user if the rule fires.
         deny: If the rule fires, the object is denied with this message. E.g. use an image of registry.example
@@ -284,11 +284,12 @@ class TableFile(Row):
             nothing except the init script to Pods of launchers. E.g. shadow
         values: The values of the placeholders $(value.NAME). A rule that uses an empty value is skipped.
         candidates: Which jobs are placed: see Candidates.
-        device_counts: For each instance type, the valid numbers of devices in a container: a list, or ``up to
-            N``. For other types, any number is valid.
+        device_counts: For some instance types, the valid numbers of devices in a container: a list, or ``up
+            to N``. For other types, any number is valid.
         workloads: Kinds of job. E.g. [{name: mpijob, mainContainer: our-volume}]
-        families: Machines, with the sizes of jobs on them. A job belongs to the first family that its node
-            selection permits and whose devices it requests; if there is none, to the first that is permitted.
+        families: Machines, with the sizes of jobs on them. A job belongs to a family that its node selection
+            permits. If the selection permits several families, the job belongs to the first of which it takes
+            a node or selects a type, or else to the first whose devices it requests, or else to the first.
             E.g. [{name: our-machines, claims: {our-claim: {takes: node}}}]
         rules: What is added to which pod templates. The rules are applied in this order. E.g. [{name:
             job-label, mode: shadow}]
@@ -351,7 +352,7 @@ class Table(TableFile):
     _policy_indices: dict[str, PolicyIndex] = field(default_factory=dict, init=False, compare=False)
 
     def find_origin(self, rule: str, key: str) -> Origin | None:
-        """Returns the last place that sets a key of a rule, or else the first place of the rule, if any."""
+        """Returns the last place that sets a key of a rule, or else the rule's first place, or else None."""
         origins = self.origins.get(rule, ())
         origins_with_key = (origin for origin in reversed(origins) if key in origin.keys)
         return next(origins_with_key, next(iter(origins), None))

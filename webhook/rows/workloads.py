@@ -66,12 +66,12 @@ class Elsewhere(Row):
 
 @dataclass(frozen=True)
 class Candidates(Row):
-    """Which jobs the table places, on machines of every family.
+    """Which jobs the table places. These settings are for all families.
 
     Attributes:
         instance_type_labels: The node label with the instance type, and other labels with the same value.
         other_labels: Globs of node labels that nodes of every instance type can have, such as
-            kubernetes.io/arch. If a job selects a label that neither this list nor nodeLabels has, a rule can
+            kubernetes.io/arch. If a job selects nodes by a label that the table does not have, a rule can
             warn.
         elsewhere: Labels, tolerations and owners of jobs for nodes of no family: see Elsewhere.
     """
@@ -166,7 +166,7 @@ Factors = Annotated[tuple[Factor, ...], one_or_more(Whole | Pointer | Factor, _t
 
 @dataclass(frozen=True, kw_only=True)
 class Summand(Row):
-    """A summand of a pod's number. It has one of the keys label, env and podName.
+    """A summand of a pod's number. It has exactly one of the keys label, env and podName.
 
     Attributes:
         label: The pod's label whose value is the number. E.g. batch.kubernetes.io/job-completion-index
@@ -189,11 +189,11 @@ class Summand(Row):
 
 @dataclass(frozen=True, kw_only=True)
 class Number(Summand):
-    """A pod's number, from 0 among the pods that take nodes.
+    """The number of a pod among the pods of the job that take nodes, from 0.
 
     Attributes:
         plus: Up to three more summands.
-        continues: true: the summands give the position within the group, to which the number of pods in
+        continues: true: the sum of the summands is the number within the group, to which the size of all
             earlier groups is added.
         count: How many distinct numbers the pods have, written like ``replicas``. If it is neither 0 nor the
             number of pods, the job is not ``numbered``, so whole-job admission does not place the job.
@@ -229,8 +229,8 @@ class Group(Row):
             LIST[KEY=VALUE] selects an element of a list, and LIST[*] all elements.
         replicas: The number of pods that exist at the same time: a number, a JSON pointer (0 if the field is
             missing), a Factor, or a list of these, which are multiplied. Default: 1. The number 0 in the row
-            itself means that the template is for the first pod of the next group, which also counts this
-            pod, such as the leader of a LeaderWorkerSet.
+            itself means that the template is for the first pod of the next group, such as the leader of a
+            LeaderWorkerSet; the number of the next group includes this pod.
         takes_nodes: Whether each pod takes a node: true, false (default), a JSON pointer, or ``devices``.
             With ``devices``, pods take a node if they request a whole node or select an instance type. If an
             opted-in job has no such pods, its pods that request devices take a node; if no pod requests

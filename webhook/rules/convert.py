@@ -49,7 +49,7 @@ PLACEMENT_RULES: Final = (
 """The rules that the file 30-placement.yaml of 0.2.0 had. The packaged table has most of them."""
 
 REMOVED_RULES: Final = ("driver-sets-mode", "*-as-mpirun", "kueue-own-*", "kueue-more-than-*")
-"""Globs for removed rules of 0.2.0 whose effect remains, so a table can no longer switch it off."""
+"""Globs for removed rules of 0.2.0 whose effect remains: a table can no longer switch this effect off."""
 
 INDEXED_JOB: Final = "indexed-job"
 """A workload of 0.2.0 that is now a part of the workload `job`."""

@@ -206,6 +206,6 @@ def _change_row(row: DraftRow, change: DraftRow) -> DraftRow:
             pairs = zip(with_keys(old_rows, change[section], key), old_rows, strict=True)
             base = [DraftRow(value, old.places) for value, old in pairs]
             new[section] = _merge_rows(base, change[section], key, new_first=True)
-    if "claims" in change:
+    if "claims" in change:  # the first glob that matches is used, so the claims of the change come first
         new["claims"] = {**change["claims"], **row.get("claims", {}), **change["claims"]}
     return new

@@ -48,8 +48,8 @@ def explain_key(path: str = "") -> str:
     """Returns the explanation of a key and of the keys in its value; without a path, of the top-level keys.
 
     Raises:
-        LookupError: No key has this path, and it is the end of no path, or of several paths. The message
-            names these paths, or a similar path.
+        LookupError: No key has this path, and the paths of no key or of several keys end with it. The message
+            names the paths of these keys or, if there are none, a similar path.
     """
     keys = keys_by_path()
     matches = [path] if path in keys else [key_path for key_path in keys if key_path.endswith(f".{path}")]

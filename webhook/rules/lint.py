@@ -1,4 +1,4 @@
-"""Checks rows against each other: finds contradictions between rows, and rows that can never fire."""
+"""Checks rows against each other: finds contradictions between rows, and rows that are never used."""
 
 import re
 from collections import Counter
@@ -50,7 +50,7 @@ def problems_of(table: Table) -> PathMessages:
 
 
 def notes_on(table: Table) -> PathMessages:
-    """Yields notes on valid rows that probably are mistakes, such as a family without a shape for a size."""
+    """Yields notes on valid rows that probably are mistakes, such as a family without a shape for a job."""
     for index, rule in enumerate(table.rules):
         yield from _rule_notes(rule, ("rules", index))
     for index, family in enumerate(table.families):

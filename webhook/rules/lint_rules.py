@@ -159,7 +159,7 @@ def _check_placeholders(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
         *SCRIPTS,
         *(f"value.{name}" for name in values),
     }
-    # If only some workloads have a role or field, the rule is skipped for the other workloads with a reason.
+    # If only some workloads have a role or field, the rule is skipped, with a reason, for other workloads.
     for row in workloads:
         rule_names |= {f"{role}.{name}" for role in row.roles for name in (*OF_ROLE, *ROLE_MAPS)}
         rule_names |= {f"field.{name}" for name in row.fields}

@@ -78,7 +78,7 @@ FORMS: Final[Mapping[str, str]] = {
 """Descriptions of the schema's patterns. A pattern has the description of the first key that it contains."""
 
 JSON_TYPES: Final = {"int": "integer", "bool": "boolean", "list": "array", "tuple": "array"}
-"""JSON Schema types of pydantic types with other names. A type neither here nor in `TYPES` is an object."""
+"""JSON Schema types of pydantic types with other names. A type that is not in `TYPES` either is an object."""
 
 TYPES: Final[Mapping[str, tuple[type | tuple[type, ...], str]]] = {
     "object": (dict, "a map (KEY: VALUE)"),
@@ -251,7 +251,7 @@ named: Final = f"rule {{}} has the condition `named`, which this version does no
 _KEEPS: Final = "shape {} keeps single nodes together or apart by {}"
 single_nodes: Final = f"{_KEEPS}: use a nodeConfig of at least 2, or remove `together` and `apart`".format
 _LABELS: Final = "shape {} has units of {} nodes by {}, and other shapes by {}"
-several_labels: Final = f"{_LABELS}: use the same label in both, or write two families".format
+several_labels: Final = f"{_LABELS}: use one label in all these shapes, or write two families".format
 _COPY: Final = "rule {} is a copy from 30-placement.yaml, whose rules are packaged now"
 copied_rule: Final = f"{_COPY}: remove the row, or keep only its name and the keys that you changed".format
 _JOBS: Final = "rule {0} is only for some Jobs, and the workload {1} now includes Indexed Jobs: match {1}"

@@ -77,7 +77,7 @@ class Settings(Row):
 
 @dataclass(frozen=True)
 class CaseRow(Row):
-    """A case in a file. ``object`` and ``old_object`` are the object itself, or the path of its file."""
+    """A case in a file. ``object`` and ``old_object`` are each an object, or the path of an object's file."""
 
     name: Annotated[str, Field(min_length=1)]
     object: _Object
