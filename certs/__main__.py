@@ -106,7 +106,7 @@ def show_status(**options: Any) -> None:  # noqa: ANN401 - as above
     default=30.0,
     help="The approximate time between passes.",
 )
-@option("--metrics-host", default="0.0.0.0", help="Address of the metrics port.")  # noqa: S104 - a pod's own
+@option("--metrics-host", default="0.0.0.0", help="Address of the metrics port.")  # noqa: S104 - in a pod
 @option("--metrics-port", type=click.IntRange(0, 65535), default=9090, help="Metrics port; 0 for no metrics.")
 @option("--log-format", type=click.Choice(logs.FORMATS), default="json", help="Format of the log.")
 def run(**options: Any) -> None:  # noqa: ANN401 - as above

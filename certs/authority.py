@@ -34,7 +34,7 @@ class CertificateError(ValueError):
 class Pair:
     """The certificate and key of an authority or a server. Pairs with equal certificate chains are equal."""
 
-    certificate: x509.Certificate
+    certificate: x509.Certificate  # the certificate of the authority or server
     key: CertificateIssuerPrivateKeyTypes = field(compare=False)  # the private key of the certificate
     # The authorities between a provided certificate and a trusted authority.
     intermediates: tuple[x509.Certificate, ...] = ()

@@ -60,7 +60,7 @@ class NextStep:
     # For `Action.NEW_AUTHORITY`, the old authorities that stay trusted; for `Action.BUNDLE`, all trusted
     # authorities.
     bundle: Bundle = frozenset()
-    until: datetime | None = None  # for KEEP and WAIT, when to decide again if nothing changes
+    until: datetime | None = None  # for KEEP and WAIT, when to decide again if nothing changes; else None
     calls_fail: bool = False  # whether calls from the API server fail, or may fail, until the step is done
 
 

@@ -17,7 +17,7 @@ def make(directory: Path, hosts: Sequence[str], now: datetime) -> datetime:
     """Creates ``ca.crt``, ``tls.crt`` and ``tls.key`` in a directory, which is created if it is missing.
 
     The authority's key is not stored. So a client that trusts ``ca.crt`` trusts only one certificate, and a
-    stolen directory cannot sign another certificate.
+    thief of the directory cannot sign another certificate.
 
     Returns:
         The time at which both certificates end.

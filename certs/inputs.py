@@ -56,7 +56,7 @@ class Inputs:
     provided: PairSecret  # the Secret with a provided certificate, which this program never writes
     hooks: tuple[Hook, ...]  # the webhook configurations
     wanted: Wanted  # the certificates that the settings describe
-    now: datetime
+    now: datetime  # the time of the decision, with a time zone
     # The certificates that the user wants to replace. If another replica has already replaced a certificate,
     # its successor is not replaced.
     forced_certificates: Bundle = frozenset()

@@ -38,7 +38,7 @@ class PairSecret:
 
     @property
     def certificate(self) -> x509.Certificate | None:
-        """The pair's certificate."""
+        """The pair's certificate; None without a pair."""
         return self.pair.certificate if self.pair else None
 
 

@@ -22,7 +22,7 @@ class PassRunner:
     rotator: Rotator  # runs a pass
     metrics: Metrics  # the metrics of all passes
     interval: float  # the seconds between passes: a wrong caBundle is corrected after about this time
-    _last_text: str = field(default="", init=False)
+    _last_text: str = field(default="", init=False)  # the result of the last pass that did not fail
 
     def __call__(self) -> float:
         """Runs a pass; returns the seconds until the next pass, also if the pass failed."""

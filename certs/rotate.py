@@ -1,4 +1,4 @@
-"""Runs passes. A pass reads the stored state and does the next step, and repeats this until none is due."""
+"""Runs passes. A pass reads the stored state and does the next step, again and again until no step is due."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace

@@ -37,7 +37,7 @@ def config(log_format: str, level: str, loggers: Mapping[str, Mapping[str, Any]]
 
 
 def configure(log_format: str, program: str) -> None:
-    """Sets up logging in one of ``FORMATS``. The loggers named ``program`` and ``kube`` log at INFO."""
+    """Sets up logging in one of ``FORMATS``. The loggers of the program and of ``kube`` log at INFO."""
     # Only these loggers log at INFO, because the HTTP client could log requests with their tokens.
     loggers = {name: {"level": "INFO"} for name in (program, "kube")}
     logging.config.dictConfig(config(log_format, "warning", loggers))

@@ -23,7 +23,7 @@ A pod that takes no node has an annotation instead, because affinity terms selec
 PLACEMENT: Final = PREFIX + "place"
 """The placement annotation on a worker: the placer, and the data for its choice (`contract.placement`).
 
-This key and `OPENED` keep their names: running jobs have them, and the previous release reads no others.
+This key and `OPENED` keep their names: running jobs have them, and the previous release reads only them.
 """
 
 OPENED: Final = PREFIX + "opened"
@@ -48,7 +48,7 @@ BLOCK: Final = PREFIX + "block"
 """Label on a worker: its block. The workers of a job that share one unit form a block."""
 
 LOOSE: Final = PREFIX + "loose"
-"""Label on a Pod that uses devices and belongs to no job, and therefore keeps jobs off its UltraServer."""
+"""Label on a Pod that uses devices and belongs to no placed job. It keeps placed jobs off its UltraServer."""
 
 INIT_SCRIPT: Final = PREFIX + "init-script"
 """Annotation on a launcher's Pod: the script that its init containers run."""

@@ -75,8 +75,8 @@ PLACERS: Final = {
 class Summand:
     """A summand of an index: a pod's number from ``name``, ``labels/KEY`` or ``env/NAME``, times a factor."""
 
-    source: str
-    factor: int = 1
+    source: str  # ``name``, ``labels/KEY`` or ``env/NAME``
+    factor: int = 1  # the factor; 1 if the annotation has none
 
     def __str__(self) -> str:
         return self.source if self.factor == 1 else f"{self.source}*{self.factor}"
@@ -107,7 +107,7 @@ class Summand:
 def _find_variable(pod: Mapping[str, Any], name: str) -> object:
     """Returns the value of a variable in the first container that has it. The value may have any type.
 
-    If a container has two variables with this name, the last one is used, because the kubelet also uses it.
+    If a container has two variables with this name, the last variable is used, as by the kubelet.
     """
     spec = pod.get("spec")
     containers = spec.get("containers") if isinstance(spec, dict) else None
@@ -123,8 +123,8 @@ def _find_variable(pod: Mapping[str, Any], name: str) -> object:
 class Index:
     """How to compute a pod's number among its job's workers, from 0: the sum of summands and offset."""
 
-    summands: tuple[Summand, ...]
-    offset: int = 0
+    summands: tuple[Summand, ...]  # 1 to `MOST_SUMMANDS` summands
+    offset: int = 0  # the offset; 0 if the annotation has none
 
     def __str__(self) -> str:
         return "+".join(map(str, [*self.summands, *([self.offset] if self.offset else [])]))

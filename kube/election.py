@@ -32,8 +32,8 @@ class Elector:
     duration: int  # seconds after which another replica may take over a Lease that is not renewed
     labels: Mapping[str, str]  # the Lease's labels, if this replica creates the Lease
     clock: Callable[[], float] = time.monotonic  # returns the seconds of a clock that never jumps
-    _seen_renewal: tuple[Any, ...] = field(default=(), init=False)
-    _seen_renewal_time: float = field(default=0.0, init=False)
+    _seen_renewal: tuple[Any, ...] = field(default=(), init=False)  # the last holder and renewTime, or ()
+    _seen_renewal_time: float = field(default=0.0, init=False)  # when `_seen_renewal` changed, by `clock`
 
     def lead(self) -> bool:
         """Takes or renews the Lease if the rules permit it; returns whether this replica is the holder."""

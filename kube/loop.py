@@ -26,8 +26,8 @@ class Loop:
     elector: Elector  # takes and renews the Lease
     # Runs a pass, which must be shorter than the Lease's duration; returns the seconds until the next pass.
     work: Callable[[], float]
-    # Called after each attempt to take or renew the Lease, and when a leader ends. The argument is whether
-    # this program leads.
+    # Called after each attempt to take or renew the Lease, and when `run` ends in the leader. The argument is
+    # whether this program leads.
     on_election: Callable[[bool], object]
     # Waits for an event, for a maximum of seconds of the elector's clock; returns whether the event was set.
     wait: Callable[[threading.Event, float], bool] = threading.Event.wait
@@ -45,7 +45,7 @@ class Loop:
     def stop_on_signals(self) -> None:
         """Makes SIGTERM and SIGINT call `stop`; must be called in the main thread."""
         for number in (signal.SIGTERM, signal.SIGINT):
-            # The interrupted loop may hold the event's lock. `stop` needs this lock, so it runs in a thread.
+            # The interrupted loop may hold the event's lock. `stop` needs this lock, so a thread runs it.
             signal.signal(number, lambda *_: threading.Thread(target=self.stop).start())
 
     def stop(self) -> None:

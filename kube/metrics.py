@@ -1,4 +1,4 @@
-"""Serves metrics and other WSGI applications on a port, to which any Pod of the cluster can connect."""
+"""Serves metrics and other WSGI applications. Any Pod can connect to the port, so connections are limited."""
 
 import contextlib
 import socket

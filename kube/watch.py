@@ -34,7 +34,7 @@ NOT_SERVED_SECONDS = 60.0
 """The time between two attempts to list a collection that the API server does not serve."""
 
 STALE_SECONDS = 10.0
-"""The time without a watch after which a mirror lists again: a watch sends missed events slowly or never."""
+"""The time without a watch after which a mirror lists again: a watch may send missed events late or never."""
 
 SHORT_SECONDS = 1.0
 """A watch that ends within this time and without an event begins again only after a wait."""

@@ -127,7 +127,7 @@ def why_command(lister: Lister, job: JobReference, output_format: str) -> None:
 @click.option(
     "--fit", "with_fit", is_flag=True, help="Show which UltraServers a job would get, or why it would wait."
 )
-@click.option("--web", is_flag=True, help="Open the installation's preview page in a browser, until Ctrl-C.")
+@click.option("--web", is_flag=True, help="Serve the installation's preview page to a browser, until Ctrl-C.")
 @_output_option
 @with_lister
 def preview_command(
@@ -136,7 +136,8 @@ def preview_command(
     """Show how the installation and, in a dry run, the API server would change objects.
 
     The exit code is 2 if an object is refused or cannot be read. It is 0 if the API server would store what
-    the installation shows and, with --fit, each job gets nodes. Otherwise it is 1.
+    the installation shows and, with --fit, each job would get nodes. Otherwise it is 1. Without the preview
+    service, only the dry run decides, and with --fit the exit code is not 0.
     """
     if web is bool(files):
         raise click.UsageError(messages.FILE_OR_WEB)
@@ -183,7 +184,7 @@ def preview_command(
 @_output_option
 @with_lister
 def topology(lister: Lister, output_format: str, job: JobReference | None, **flags: bool) -> None:
-    """Draw the UltraServers or, with --namespace, those that jobs of this namespace hold."""
+    """Draw the UltraServers or, with --namespace, only UltraServers with a holder in this namespace."""
     namespace = click.get_current_context().params["namespace"]
     fleet, name = lister.fleet, job.name if job else ""
     selected = [server for server in servers(fleet) if is_selected(server, namespace, name, **flags)]
@@ -218,7 +219,7 @@ def queue_command(lister: Lister, output_format: str, *, all_namespaces: bool) -
 
 
 def _queue(lister: Lister) -> Queue:
-    """Returns the jobs that wait. Meanwhile, a terminal shows the time that is left for the computation."""
+    """Returns the jobs that wait. Meanwhile, the terminal shows the time that is left for the computation."""
     fleet, ended, lease = lister.fleet, lister.ended_workers, lister.lease
     end = time.monotonic() + MAX_SECONDS
 
@@ -239,7 +240,8 @@ def _queue(lister: Lister) -> Queue:
 def snapshot_command(lister: Lister, *, hide_names: bool) -> None:
     """Print the input of a decision about whole-job admission as JSON, for a bug report.
 
-    ``python -m placement replay FILE`` repeats the decision. The file has no commands, variables or Secrets.
+    ``python -m placement replay FILE`` repeats the decision. The file has no Secrets, and no commands or
+    variables of Pods.
     """
     fleet, ended = lister.fleet, lister.ended_workers
     snapshot = Snapshot(

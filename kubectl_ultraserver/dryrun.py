@@ -137,6 +137,7 @@ def table_revisions(run: DryRun) -> set[str]:
         {table for pod in templates(obj) for key in RECORDS if (table := _revision(pod, key))}
         for obj in (run.received, run.stored)
     )
+    # An exported object may already have the expected revision. Then the difference would lack this revision.
     return stored_tables if run.answer["table"] in stored_tables else stored_tables - received_tables
 
 
@@ -151,7 +152,7 @@ def stored_differences(run: DryRun) -> Iterator[str]:
     """Yields a text for each field that the table changes, and that would be stored with another value."""
     changes, job = run.answer["changes"], run.answer["job"]
     label = next((label for item in templates(run.stored) if (label := labels(item).get(JOB))), "")
-    if label and job and not name_of(run.received):  # the label depends on the review's uid, which differs
+    if label and job and not name_of(run.received):  # without a name, each review has another job label
         changes = json.loads(json.dumps(changes).replace(job["id"], label))
     for change in changes:
         path, before = with_positions(parse_pointer(change["path"])), change["before"]

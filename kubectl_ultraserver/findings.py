@@ -1,4 +1,4 @@
-"""Defines `Case`, a job with the objects that explain its state, and `Finding`."""
+"""Defines `Finding`, and `Case`: a job with the objects that explain its state."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -65,7 +65,7 @@ class Case:
 
     @property
     def kind(self) -> str:
-        """The job's kind as kubectl writes it; ``job`` if the kind is not known."""
+        """The job's kind in lower case; ``job`` if the kind is not known."""
         return self.reference.kind or text_at(self.job, "kind").lower() or "job"
 
     @property
@@ -154,7 +154,7 @@ class Case:
     def worker_count(self) -> int:
         """The number of workers that the job needs.
 
-        Without a placement annotation: the number in an MPIJob's spec, or of existing workers if more exist.
+        Without a placement annotation: the number in an MPIJob's spec or, if larger, of the existing workers.
         """
         if self.placement:
             return self.placement.workers * max(len(self.workers_by_job), 1)
@@ -170,7 +170,7 @@ class Case:
         return True in (at(self.job, "spec", "suspend"), at(self.job, "spec", "runPolicy", "suspend"))
 
     def events_about(self, names: Iterable[str], *, component: str = "") -> Iterator[Object]:
-        """Yields per object and reason the last Event of ``component`` or, if empty, the last warning."""
+        """Yields, per object and reason, the last Event of ``component``; if this is '', the last warning."""
         object_names = set(names)
         last_events: dict[tuple[str, str], Object] = {}
         for event in sorted(self.events, key=_event_time):

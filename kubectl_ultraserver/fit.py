@@ -25,7 +25,7 @@ class Fit(NamedTuple):
     fits: bool  # whether the job would start
     units: tuple[str, ...]  # the units that the job would get or, without whole-job admission, could get
     text: str  # a sentence with these units, or with the reason why the job would wait
-    details: tuple[str, ...] = ()  # why the job does not get each unit, and what was not examined
+    details: tuple[str, ...] = ()  # for each unit, why the job does not get it; and what was not examined
     pods: tuple[Pod, ...] = ()  # the job's workers; the prediction for the preview's next job includes them
 
 

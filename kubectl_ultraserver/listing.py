@@ -73,7 +73,7 @@ class Lister:
         return self._get(LEASE_PATH)
 
     def _read_claims(self) -> tuple[Inventory, str]:
-        """Returns devices and claims (empty before Kubernetes 1.34), and why the user may not list them."""
+        """Returns devices and claims (none before Kubernetes 1.34), and why they are not listed (or "")."""
         if not self.has_claims:
             return Inventory(), ""
         try:
@@ -165,7 +165,7 @@ class Lister:
         return read(self._table_config_map)
 
     def _resources(self, kind: str) -> Iterator[tuple[str, str]]:
-        """Yields version and name of served resources of ``kind`` or, if empty, of all kinds in the table."""
+        """Yields version and name of the served resources of ``kind``; empty means all kinds in the table."""
         for version, _, kind_name in (row_kind.rpartition("/") for row_kind in self.table.kinds):
             if version in self.served_versions and kind in ("", kind_name.lower()):
                 for resource in maps_at(self.api.get(f"/apis/{version}"), "resources"):

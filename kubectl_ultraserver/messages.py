@@ -104,8 +104,8 @@ ORDER: Final = (
     "uses, so the order changes when jobs start or end"
 )
 RESERVED: Final = (
-    "RESERVED: the units that become free for the job. Another job starts there only if it ends before the "
-    "job starts"
+    "RESERVED: the units that become free for the job. Other jobs start on these units only if they end "
+    "before START"
 )
 AHEAD: Final = (
     "ahead of: a job starts before jobs with an earlier position, because these jobs cannot start then: they "
@@ -117,7 +117,7 @@ out_of_time: Final = (
 ).format
 computing: Final = "computing when jobs start, for {:.0f} s at most".format
 NO_JOB_WAITS: Final = "No job waits."
-UNKNOWN_NEXT: Final = "which is next is not known"
+UNKNOWN_NEXT: Final = "which job is next is not known"
 NONE_ADMITTED: Final = "none can be admitted at present"
 NEXT: Final = "is next"
 FIRST: Final = "is first in the order"
@@ -174,7 +174,7 @@ not_sent: Final = ": no MutatingWebhookConfiguration sends {}s to it".format
 REGISTERED_LATER: Final = ": it was registered after the job was created"
 by_policy: Final = ", by the policy: {}".format
 TABLE_CHANGED: Final = ": the rule table was changed after the job was created"
-WOULD_CHANGE: Final = ", and would now change it"
+WOULD_CHANGE: Final = ", and would now change the job"
 PODS_THEN_RECREATE: Final = f"{GET_PODS}; then {RECREATE}"
 
 
@@ -223,7 +223,7 @@ def old_lease(at: datetime, holder: str) -> str:
 
 
 def not_scheduled(scheduler: str, *, is_new: bool) -> str:
-    return f"scheduler {scheduler} has not tried to place it{'' if is_new else ': is it running?'}"
+    return f"scheduler {scheduler} has not tried to place it{'' if is_new else ': does this scheduler run?'}"
 
 
 # ---- `why`: Kueue ------------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ class Previewer(Lister):
             raise ApiError(f"{source}: {error}".replace(": request:", ":", 1)) from error
         for answer in answers:
             answer["source"]["file"] = source
-            # Notes are removed: the service's notes are about a default installation, not about this one.
+            # Notes are removed: the service's notes are about a default installation.
             for note in answer["notes"]:
                 text = text.replace(f"{fold(printable(note), '  note     ')}\n", "")
         text = re.sub(r"(?m)^(--- )?request(?=:\d)", lambda match: (match[1] or "") + printable(source), text)

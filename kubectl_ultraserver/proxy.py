@@ -25,15 +25,15 @@ TIMEOUT_SECONDS: Final = 30
 _END_WITH_STDIN: Final = (
     'exec 3<&0; "$@" </dev/null & child=$!; { read -r _ <&3; kill $child; } >/dev/null 2>&1 & wait $child'
 )
-"""A shell script that runs a command, and ends it when this program ends, which closes standard input."""
+"""A shell script that runs a command until standard input closes, which happens when this program ends."""
 
 
 class Reply(NamedTuple):
     """The answer to a request of `ProxiedApi.pass_on`."""
 
-    status: int
-    headers: Message
-    data: bytes
+    status: int  # the HTTP status
+    headers: Message  # the headers of the answer
+    data: bytes  # the body
 
 
 class _Connection(http.client.HTTPConnection):
@@ -81,7 +81,7 @@ class ProxiedApi(RestApi):
         return subprocess.run(command, check=False, input=data).returncode  # noqa: S603 - kubectl
 
     def pass_on(self, verb: str, path: str, body: bytes, headers: Mapping[str, str]) -> Reply:
-        """Sends a request unchanged over a new connection, so any thread can call this. Returns the answer.
+        """Sends a request unchanged over a new connection, as threads call this method. Returns the answer.
 
         Raises:
             ApiError: The API server does not answer.

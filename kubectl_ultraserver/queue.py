@@ -134,7 +134,7 @@ def _waiting_entry(decision: Decision, waiting: Waiting, starts: Mapping[JobKey,
 
 
 def _delay_texts(decision: Decision) -> Iterator[str]:
-    """Yields the reasons why the job with the reservation waits or, without a reservation, the first job."""
+    """Yields why the job with the reservation waits or, without a reservation, why the first job waits."""
     cluster, reservation = decision.cluster, next(iter(decision.cluster.reservations), None)
     shortages = [(waiting.job, waiting.shortage) for waiting in decision.waiting if waiting.shortage]
     if reservation:
@@ -159,7 +159,7 @@ def position_text(job_queue: Queue, entry: Entry, now: datetime) -> str:
 
 
 def _summary(entries: Sequence[Entry], fleet: Fleet, stopped_reason: str) -> str:
-    """Returns how many jobs wait, and which is next."""
+    """Returns how many jobs wait, and which job is next."""
     if not entries:
         return messages.NO_JOB_WAITS
     blocked_count = sum(entry.reason in STUCK for entry in entries)

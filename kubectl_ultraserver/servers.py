@@ -46,12 +46,12 @@ class Server:
 
     @property
     def free(self) -> bool:
-        """Whether at least `max_nodes` nodes are free."""
+        """Whether at least `max_nodes` nodes are free; False without a unit."""
         return bool(self.id) and sum(spot.is_free for spot in self.spots) >= self.max_nodes
 
     @property
     def broken(self) -> bool:
-        """Whether fewer than `max_nodes` nodes exist, are Ready and are not cordoned."""
+        """Whether fewer than `max_nodes` nodes exist, are Ready and are not cordoned; True without a unit."""
         return not self.id or sum(spot.is_healthy for spot in self.spots) < self.max_nodes
 
     @property

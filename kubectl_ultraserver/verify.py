@@ -185,7 +185,7 @@ def _check_node(case: Case, worker: Pod, placement: Placement | None) -> Iterato
 
 
 def _check_sharing(case: Case, workers: Sequence[Pod], unit: Unit, size: int) -> Iterator[Problem]:
-    """Yields problems for other holders of a unit; for ``size`` 1, only for loose Pods and larger blocks."""
+    """Yields problems for other holders of a unit; if ``size`` is 1, only for loose Pods or larger blocks."""
     keys, uids = {worker.key for worker in workers}, {worker.uid for worker in workers}
     other_holders: dict[str, tuple[str, str]] = {}
     for node in unit.nodes:

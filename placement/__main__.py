@@ -57,7 +57,7 @@ def main() -> None:
 @main.command()
 @kubeconfig_option
 @option("--namespace", default=own_namespace, show_default="the pod's own", help="Namespace of the Lease.")
-@option("--lease", default=COMPONENT, help="Name of the Lease; only its holder admits jobs.")
+@option("--lease", default=COMPONENT, help="Name of the Lease; only the replica that has it admits jobs.")
 @option(
     "--lease-seconds", type=click.IntRange(3), default=15, help="How long the Lease lasts without renewal."
 )

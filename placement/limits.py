@@ -6,8 +6,8 @@ with each node. The conditions of 10,000 Pods with 200 parts each take 150 MB.
 
 from typing import Final
 
-# Parts of a pod's conditions. A term, an expression, a toleration and a label have four parts each. Each
-# value of an expression is one more part.
+# Parts of a pod's conditions. A label of the node selector, a term, an expression and a toleration have
+# four parts each. Each value of an expression is one more part.
 MOST_CONDITIONS: Final = 200
 MOST_TEXT: Final = 4096  # characters of each of these: a pod's conditions, its labels, its anti-affinity
 MOST_APART: Final = 16  # anti-affinity terms; the guard denies pods with more terms

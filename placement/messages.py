@@ -19,7 +19,7 @@ class Reason(StrEnum):
     """The codes of the reasons for which a job waits."""
 
     PODS = "pods"  # it has too few Pods, or its Pods prevent its admission
-    BACKOFF = "backoff"  # an admission in its namespace failed, or its Pods were deleted: it waits
+    BACKOFF = "backoff"  # it waits for a time after a failed admission, a refused write or a deletion of Pods
     UNITS = "units"  # too few of the units that it needs are free
     GUARANTEE = "guarantee"  # enough units are free, but guarantees keep them for other teams
     RESERVED = "reserved"  # enough units are free, but reserved for an earlier job
@@ -99,7 +99,7 @@ def fault(code: object, *values: object) -> str:
 
 # ---- Jobs that cannot be admitted even to free units -------------------------------------------------------
 
-no_job_label: Final = f"{{}} has the gate {GATE} but no job label: delete the pod to recreate it".format
+no_job_label: Final = f"{{}} has the gate {GATE} but no job label: recreate the pod".format
 other_placer: Final = f"{{}} has the gate {GATE}, but its annotation has {{}}: remove the gate".format
 other_gate: Final = "{} waits for another gate as well: {}".format
 no_devices: Final = f"{{}} claims no Neuron devices: create the job with {INJECT}: false".format
@@ -210,7 +210,7 @@ tainted: Final = "node {} has the taint {}".format
 too_few_devices: Final = "node {} offers too few devices for {}".format
 requested_by: Final = "of what {} requests".format
 full: Final = "node {} does not have enough {}".format
-filled_by: Final = "{}, and pod {} uses most of it".format
+filled_by: Final = "{}, and among the pods without devices, {} uses the most of it".format
 held_by: Final = "held by {}".format
 node_held_by: Final = "node {} is held by {}".format
 repelled: Final = "kept off by anti-affinity with {}: wait until it ends, or remove the term".format

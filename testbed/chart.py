@@ -24,8 +24,8 @@ CHART = REPOSITORY / "manifests" / "chart"
 RULES = CHART / "rules"
 """The files of the rule table that the chart adds for some values."""
 COPIES = {"placement": RULES / "30-placement.yaml", "families": CHART / "families.yaml"}
-"""The chart's copies of files of the packaged table. Links would not do: Helm reads no files outside the
-chart, and Flux does not follow links."""
+"""The chart's copies of files of the packaged table. They are not links, because Helm reads no files outside
+the chart, and Flux does not follow links."""
 INSTALL = REPOSITORY / "manifests" / "install.yaml"
 """The chart with its default values, as Helm renders it, for users without Helm."""
 NAME: Final = "ultraserver-webhook"

@@ -12,7 +12,7 @@ from kubectl_ultraserver.objects import labels, text_at
 from kubectl_ultraserver.servers import servers
 
 OLDEST: Final = (1, 30)
-"""The oldest supported Kubernetes: the chart needs v1 policies, ``matchConditions``, ``preStop.sleep``."""
+"""The oldest supported Kubernetes, with v1 admission policies, ``matchConditions``, ``preStop.sleep``."""
 TESTED: Final = ((1, 34), (1, 37))
 """The oldest and the newest Kubernetes in the tests."""
 OLDEST_KUEUE: Final = (0, 15)
@@ -30,7 +30,7 @@ OPERATORS: Final = {
 BOUND_ACCOUNTS: Final = frozenset(
     {"system:serviceaccount:mpi-operator:mpi-operator", "system:serviceaccount:kubeflow:mpi-operator"}
 )
-"""The accounts of mpi-operator that the chart binds, so that the guard accepts the operator's pods."""
+"""The accounts of mpi-operator that the chart binds to a role, so that the guard accepts their pods."""
 
 
 def kubernetes(version: str) -> Iterator[Line]:
@@ -48,7 +48,7 @@ def rights(refused_resources: Sequence[str]) -> Iterator[Line]:
 
 
 def nodes(fleet: Fleet) -> Iterator[Line]:
-    """Yields whether UltraServer nodes have labels and devices, and whether guarantees can be met."""
+    """Yields whether UltraServer nodes have unit labels and devices, and whether guarantees can be met."""
     server_nodes = [node for node in fleet.topology.nodes.values() if fleet.is_ultraserver_node(node)]
     units, count = fleet.table.units, len(server_nodes)
     unlabelled = [node.name for node in server_nodes if all(node.unit(key) is None for key in units.labels)]

@@ -61,7 +61,7 @@ class Gatherer(Lister):
         return at(self.api.create(f"/apis/{version}/{kind.lower()}s", review), "status", "allowed") is True
 
     def dry_run(self, path: str, document: Object) -> tuple[Object, str]:
-        """Returns a dry run's object, or {} and why it is refused; raises if the user lacks the right."""
+        """Returns a dry run's object and "", or {} and the refusal; raises if the user lacks the right."""
         try:
             return self.api.create(f"{path}?dryRun=All", document), ""
         except ApiError as error:

@@ -45,7 +45,7 @@ ReadyzAnswers = dict[str, "Object | str"]
 
 
 def pods(deployments: Sequence[Object], pods: Sequence[Object]) -> Iterator[Line]:
-    """Yields a line for each image that cannot be pulled, and one for each Deployment."""
+    """Yields a line for each image that cannot be pulled, and a line for each Deployment."""
     names_by_image: defaultdict[str, list[str]] = defaultdict(list)
     for pod in pods:
         for container in maps_at(pod, "status", "containerStatuses"):
@@ -64,7 +64,7 @@ def pods(deployments: Sequence[Object], pods: Sequence[Object]) -> Iterator[Line
 
 
 def _reasons(deployment: Object, pods: Sequence[Object]) -> Iterator[str]:
-    """Yields the reasons of controller, scheduler and kubelets for which a Deployment lacks pods."""
+    """Yields why a Deployment lacks ready pods, as its controller, the scheduler and kubelets report it."""
     yield from filter(None, [text_at(condition(deployment, "ReplicaFailure"), "message")])
     selector = at(deployment, "spec", "selector", "matchLabels") or {}
     for pod in (pod for pod in pods if selector.items() <= labels(pod).items()):
@@ -120,7 +120,7 @@ def tables(answers: ReadyzAnswers, revision: str, problem: str) -> Iterator[Line
 
 
 def bundles(registrations: Mapping[str, Object | None], issuers: set[bytes] | None) -> Iterator[Line]:
-    """Yields whether registrations exist, and trust one of ``issuers`` (any authority if that is None)."""
+    """Yields whether registrations exist, and trust one of ``issuers`` (if None, any authority)."""
     for kind, registration in registrations.items():
         wrong = list[str]()
         for hook in maps_at(registration, "webhooks"):
@@ -184,7 +184,7 @@ def placement(lease: Object | None, now: datetime, *, is_used: bool, has_kueue: 
 
 
 def queues(*, is_used: bool, has_kueue: bool) -> Iterator[Line]:
-    """Yields a problem if the table uses Kueue but it is not installed, or ignores an installed Kueue."""
+    """Yields a problem if the table uses a Kueue that is not installed, or ignores an installed Kueue."""
     if is_used != has_kueue:
         yield line(FAIL, "queues-without-kueue") if is_used else line(WARN, "kueue-unused")
 

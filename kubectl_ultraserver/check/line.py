@@ -24,21 +24,21 @@ PASS, WARN, FAIL = Status
 class Line:
     """One result of a check. Only results that are not ``pass`` have a remedy and a link to the documents."""
 
-    status: Status
-    code: str
-    text: str
-    remedy: str = ""
-    link: str = ""
-    check: str = ""
+    status: Status  # whether the check passed
+    code: str  # the code of the result, for programs
+    text: str  # the result, for people
+    remedy: str = ""  # what to do; empty if the status is ``pass``
+    link: str = ""  # the document that explains the remedy; empty if the status is ``pass``
+    check: str = ""  # the name of the check; empty until `run_checks` sets it
 
 
 class DeployedProgram(NamedTuple):
     """The program of a Deployment."""
 
     deployment: str  # the Deployment's namespace and name, as NAMESPACE/NAME
-    image: str
+    image: str  # the image of the first container; empty if it has none
     name: str  # the image's name without registry and tag
-    version: str  # the image's tag
+    version: str  # the image's tag; empty if it has no tag
     wanted: int  # the number of pods that the Deployment should have
     ready: int  # the number of pods that are ready
     account: str  # the user name of the pods' service account

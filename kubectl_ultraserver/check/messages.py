@@ -22,7 +22,7 @@ class Result(NamedTuple):
 NO_CONFIGMAP: Final = "it does not exist"
 NO_READYZ: Final = "it has no /readyz"
 NO_TAG: Final = "without a tag"
-CLUSTER_LEVEL: Final = "as the cluster has it"
+CLUSTER_LEVEL: Final = "cluster default"
 NO_REGISTRY: Final = ", which names no registry,"
 OLD_RELEASE: Final = "older than 0.3"
 other_table: Final = "; the preview service uses {}".format
@@ -30,7 +30,7 @@ WEBHOOK_LOGS: Final = f"kubectl -n {NAME} logs deployment/{NAME}"
 _CERTS_LOG: Final = f"{WEBHOOK_LOGS}-certs"
 _VERSION: Final = "Kubernetes {version}; {oldest} to {newest} were tested"
 _RUNS: Final = "{name} {version} is {deployment}, with {ready} of {wanted} pods ready"
-_DESCRIBE: Final = "kubectl -n {namespace} describe pods; until one is ready,"
+_DESCRIBE: Final = "kubectl -n {namespace} describe pods; until a pod is ready,"
 _INSTALL: Final = "install it, except if it runs with another image or outside the cluster"
 _DRIVER: Final = "check that a device plugin or DRA driver with support for UltraServers runs on these nodes"
 _NAMESPACE: Final = f"namespace {NAME}, PodSecurity {{level}},"
@@ -62,7 +62,7 @@ RESULTS: Final[Mapping[str, Result]] = {
         "placement.md#guarantees",
     ),
     "no-mpijobs": Result(
-        "the API server has no {kind}", "install mpi-operator to run such jobs", _REQUIREMENTS
+        "the API server has no {kind}", "install mpi-operator to run MPIJobs", _REQUIREMENTS
     ),
     "operator": Result(_RUNS, f"{_DESCRIBE} no pods of {{kind}} are created", "kinds.md"),
     "operator-not-found": Result(
@@ -72,7 +72,9 @@ RESULTS: Final[Mapping[str, Result]] = {
     "kueue-not-found": Result(
         "no Deployment has an image {name}, so no queued job is admitted", _INSTALL, _KUEUE
     ),
-    "old-kueue": Result("Kueue {version} was not tested, 0.15 was", "upgrade it", _KUEUE),
+    "old-kueue": Result(
+        "Kueue {version} was not tested; the oldest tested Kueue is 0.15", "upgrade it", _KUEUE
+    ),
     # Before an installation
     "rights": Result(
         "you may not create {resources}",
@@ -99,7 +101,7 @@ RESULTS: Final[Mapping[str, Result]] = {
     # An installation
     "image": Result(
         "image {image}{note} cannot be pulled: {names}",
-        "push it to a registry that the nodes can pull from, and install with its name there",
+        "push it to a registry that the nodes can pull from, and install with its name in that registry",
         "install.md#a-registry-of-your-own",
     ),
     "deployment": Result(
@@ -110,7 +112,9 @@ RESULTS: Final[Mapping[str, Result]] = {
     "no-deployment": Result(f"there is no Deployment {NAME}/{NAME}", "install it", "install.md#install"),
     "certificate": Result("the certificate of {pod} is valid for {days} days", _CERTS_LOG, _CERTIFICATE),
     "certificate-ended": Result("the certificate of {pod} ended on {end:%Y-%m-%d}", _CERTS_LOG, _CERTIFICATE),
-    "release": Result("the installation is {release}, this plugin is {own}", "use one release", _PREVIEW),
+    "release": Result(
+        "the installation is {release}, this plugin is {own}", "use the same release of both", _PREVIEW
+    ),
     "no-preview-service": Result(
         "{why}", "jobs are placed without it; preview, why and check show less", _PREVIEW
     ),
@@ -138,11 +142,11 @@ RESULTS: Final[Mapping[str, Result]] = {
     ),
     "kinds-sent": Result(
         "kinds sent to the webhook: {sent}; not sent: {others}",
-        "set the value kinds, to place such jobs",
+        "to place jobs of the other kinds, set the value kinds",
         "kinds.md",
     ),
     "namespaces-left-out": Result(
-        "namespaces left out: {names}",
+        "namespaces whose jobs are not sent to the webhook: {names}",
         f"kubectl label namespace NAME {INJECT}=enabled",
         "mixed-fleets.md#only-jobs-that-opt-in",
     ),

@@ -47,7 +47,7 @@ class AnswerApp:
     scene: Callable[[], Scene | None]
     clock: Callable[[], datetime]  # returns the time
     _lock: Lock = field(default_factory=Lock, init=False)
-    _next_answer: float = field(default=0.0, init=False)
+    _next_answer: float = field(default=0.0, init=False)  # no question is answered before this time
     _next_log: float = field(default=0.0, init=False)  # no error is logged before this time
 
     def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:

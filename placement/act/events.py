@@ -106,7 +106,7 @@ class Reporter:
 
 
 def _pods_with_events(job: Job) -> list[Pod]:
-    """Returns the first worker and the first other pod of a job; if the job has gated pods, only of these."""
+    """Returns the first worker and the first other pod of a job's gated pods (if none is gated, of all)."""
     members = job.gated_pods or job.pods
     workers = sorted((member.pod for member in members if member.placement), key=lambda pod: pod.number)
     return [*workers[:1], *[member.pod for member in members if not member.placement][:1]]

@@ -25,7 +25,8 @@ class Metrics:
         histogram = partial(Histogram, namespace=PREFIX, registry=self.registry)
         self._waiting = gauge("waiting_jobs", "Jobs that wait; from the leader only.", ["reason"])
         self._oldest_wait = gauge(
-            "oldest_wait_seconds", "How long the oldest waiting job waits; from the leader only."
+            "oldest_wait_seconds",
+            "The longest time for which a waiting job has waited; from the leader only.",
         )
         self._unsettled = gauge("unsettled_jobs", "Jobs that were admitted and lack a node for some worker.")
         about_units = "Units, by the number of their nodes that a job can have, and by state."
@@ -37,11 +38,15 @@ class Metrics:
         )
         self._leader = gauge("leader", "1 while this replica holds the Lease.")
         self._decided = gauge("last_decision_timestamp_seconds", "Unix time of the last decision.")
-        self._seconds = histogram("decision_seconds", "Time of a decision.", buckets=BUCKETS)
+        self._seconds = histogram("decision_seconds", "Duration of a decision.", buckets=BUCKETS)
         self.admissions = counter("admissions", "Jobs that were admitted.")
-        self.evictions = counter("evictions", "Pods of evicted jobs, which had not all their nodes in time.")
+        self.evictions = counter(
+            "evictions", "Pods that were deleted because their job did not get all nodes in time."
+        )
         self.preemptions = counter("preemptions", "Jobs that were preempted.")
-        self._departures = counter("node_losses", "Jobs that left a failed node, by what they did.", ["how"])
+        self._departures = counter(
+            "node_losses", "Jobs that left a failed node: moved or restarted.", ["how"]
+        )
         for event_reason in (EventReason.MOVED, EventReason.RESTARTED):
             self._departures.labels(event_reason.lower())
         self._failures = counter("failures", "Errors, by kind.", ["kind"])
@@ -60,7 +65,7 @@ class Metrics:
             self._unmet.clear()
 
     def record_decision(self, decision: Decision, seconds: float, now: datetime) -> None:
-        """Records the time of a decision, and sets the gauges."""
+        """Records the duration of a decision, and sets the gauges."""
         self._seconds.observe(seconds)
         self._decided.set(now.timestamp())
         reasons = Counts(waiting.reason for waiting in decision.waiting)

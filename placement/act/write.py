@@ -40,7 +40,8 @@ def opened_value(now: datetime, plan: Mapping[int, str]) -> str:
 def pin_operations(pod: Pod, key: str, unit: str, annotation: str) -> list[Object]:
     """Returns the operations that pin a pod to its unit by a node label, and add the annotation `OPENED`.
 
-    They fail if the pod's node selector has changed: another leader may have pinned the pod.
+    They fail if the pod's node selector has changed: another leader may have pinned the pod. Without a
+    selector, no test is needed, because the API server refuses to change a pin.
     """
     selector = dict(pod.demand.selector)
     path, value = (("nodeSelector", key), unit) if selector else (("nodeSelector",), {key: unit})

@@ -19,7 +19,7 @@ Members = Sequence[Member]
 
 MOST_DEMANDS: Final = 4  # maximum number of demands of a job's workers; equal demands count once
 MOST_COMPARED: Final = 1000  # maximum number of conditions that a decision compares for one namespace
-RANKING_COST: Final = 10  # conditions that are counted for each `Ranking`: it compares all nodes
+RANKING_COST: Final = 10  # conditions that are counted for each `Ranking`, because it compares all nodes
 MOST_TRIES: Final = 8  # maximum number of searches for units to reserve, for each namespace and guarantee
 
 
@@ -111,7 +111,7 @@ class Allocator:
         """Returns why pods of a job cannot use a node in the job's unit; None if they can."""
         demands = tuple(dict.fromkeys(member.demand for member in pods))
         cause = why_unsuited(node, demands)
-        # Jobs may share a unit of one node. Its usage includes its pinned pods, so it is not compared.
+        # The usage of a unit of one node already includes the job's pinned pods, so usage is not compared.
         kind = self._cluster.units.kind_of_label(job.placement.unit)
         if cause is None and (job.placement.size > 1 or kind.is_divisible):
             other_jobs = [holder for holder in self._cluster.holders.get(node.name, ()) if holder != job.key]

@@ -33,8 +33,8 @@ class Answer:
     """Whether a job would start now."""
 
     fits: bool  # whether the job would start
-    units: tuple[str, ...]  # the units that the job would get
-    # The job's position in the queue, from 1; None if the job would start, or its reason is in `STUCK`.
+    units: tuple[str, ...]  # the units that the job would get; empty if it would wait
+    # The job's position in the queue, from 1; None if the job would start, or waits for a reason in `STUCK`.
     position: int | None
     waiting: int  # the number of other jobs that waited before this decision
     start: datetime | None  # when the job may start; None if that is unknown

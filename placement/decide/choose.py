@@ -24,9 +24,9 @@ from placement.observe.model import Demand, Guarantee, JobKey, Node
 
 Rank = tuple[tuple[bool, ...], int, int]
 Entry = tuple[Rank, tuple[str, ...]]
-"""The rank of a unit; then the ids of the units that contain its first node, the largest first.
+"""The rank of a unit; the ids of the units that contain its first node, the largest first; the unit's id.
 
-Among units of equal rank, the units of the same larger unit come together.
+Among units of equal rank, the units within one larger unit are next to each other.
 """
 
 
@@ -153,7 +153,7 @@ class Ranking:
         return by_server
 
     def possible_units(self, count: int | None = None) -> Sequence[Unit]:
-        """Returns units that a job could have if all other jobs ended. Searches up to ``count`` of them."""
+        """Returns at least ``count`` (or else all) units that a job could have if all other jobs ended."""
         missing_count = None if count is None else max(count - len(self._possible_units), 0)
         self._possible_units.extend(islice(self._more_units, missing_count))
         return self._possible_units
@@ -161,8 +161,8 @@ class Ranking:
     def reservation_for(self, count: int, job: Job, guarantee: Guarantee | None) -> Reservation | None:
         """Returns a reservation of the units that become free first; None if there are too few.
 
-        Two sorts of units come last: units whose end is assumed and that a job of the same namespace holds,
-        and full units with pods of the namespace that are not workers. A reservation with such a unit is
+        Two sorts of units come last: units with an assumed end and a holder of the job's namespace; and full
+        units with pods of this namespace that are not workers. A reservation with a unit of these sorts is
         internal. With ``guarantee``, only units within this guarantee of the job's team are reserved.
         """
         guarantees = self._cluster.guarantees
@@ -170,7 +170,7 @@ class Ranking:
         reserved_nodes = frozenset[str]() if guarantee else reservations.nodes_reserved_before(job)
         allowances = guarantees.allowances(job, reserved_nodes, within=guarantee)
         # When the reservation begins, the units that are owed to other teams must still be free. If fewer
-        # units are free now, the reservation also includes units that become free for these teams.
+        # units than these are free now, the reservation also includes units that become free for these teams.
         missing_count = 0 if guarantee else guarantees.missing_units(job)
         suitable_units = self._reservable_units(job, reserved_nodes)
         available = (entry for entry in suitable_units if try_take(allowances, entry[0]))

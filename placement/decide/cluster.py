@@ -60,8 +60,8 @@ class Cluster:
         # By namespace, the nodes with pods that are not workers: pods that have no trusted placement
         # annotation, or use no devices.
         self.other_pod_nodes: defaultdict[str, set[str]] = defaultdict(set)
-        # Jobs whose pods the API server refused to change. Their gated pods do not hold the unit of their
-        # pin.
+        # Jobs that back off because the API server refused to change their pods. Their gated pods do not hold
+        # the unit of their pin.
         self.refused_jobs = refused_jobs
         self._held_units: set[tuple[JobKey, str]] = set()
         self.repelling = Repelling(topology)
@@ -130,7 +130,7 @@ class Cluster:
             jobs[job] = size
 
     def hold_unexamined(self, member: Member) -> None:
-        """Holds the node and the pinned unit of a pod with devices whose examination failed by a bug."""
+        """If a pod that a bug affects uses devices, holds its node and its pinned unit."""
         placement, pinned = member.placement, None
         if placement and self.units.kind_of_label(placement.unit).takes(placement.size):
             pinned = self.topology.unit(placement.unit, member.pin)
@@ -213,7 +213,7 @@ class Cluster:
     ) -> Cause | None:
         """Returns the cause if anti-affinity keeps the job's workers off the nodes; otherwise None.
 
-        Ignores anti-affinity between the job and ``ending_jobs``, because these jobs will have ended.
+        Ignores anti-affinity between the job and ``ending_jobs``, because they end before the job starts.
         Anti-affinity with a pod without a job is never ignored.
         """
         if not (self.repelling.namespaces or job.anti_affinity):
@@ -250,7 +250,7 @@ class Cluster:
         return Cause("full", messages.full(*lack)) if lack else None
 
     def allowances(self, job: Job, reservations: Iterable[Reservation]) -> list[Allowance]:
-        """Returns the units that a job may take, by label, if units reserved within guarantees are taken."""
+        """Returns for each label what a job may take. Units reserved within guarantees count as taken."""
         reserved_nodes = self.reservations.nodes(other for other in reservations if other.guarantee)
         return self.guarantees.allowances(job, reserved_nodes) if self.guarantees.labels else []
 
@@ -299,7 +299,7 @@ class Cluster:
         return counts
 
     def _has_devices(self, pod: Pod) -> bool:
-        """Returns whether a pod's node still has a device resource that the pod requests."""
+        """Returns whether a pod's node has a device resource that the pod requests, free or in use."""
         node, requests = self.topology.nodes.get(pod.node), pod.demand.requests
         allocatable = node.allocatable if node else ()
         return any(requests.get(name) for name in self.units.devices if name in allocatable)

@@ -353,7 +353,7 @@ class _DecisionMaker:
         if is_new_failure or failure.refusal:
             pins = [member.pin for member in pods if member.pin and not member.pod.node]
             nodes = topology.node_names(job.placement.unit, pins)
-            # If anti-affinity terms are too many to examine, a first failure on nodes is not the job's fault.
+            # If these nodes have too many anti-affinity terms, a first failure there is not the job's fault.
             new_nodes = [topology.nodes[name] for name in nodes - self._next_memory.doubtful_nodes.keys()]
             is_at_fault = not self._cluster.repelling.is_unclear(new_nodes, job.key[0])
             self._next_memory.doubtful_nodes.update(dict.fromkeys(nodes, self._now))
@@ -381,7 +381,7 @@ class _DecisionMaker:
                 _, last_debt_at = self._next_memory.age_debts.get(namespace, (None, since))
                 self._add_debt(namespace, self._now - max(since, last_debt_at))
         for key, since in self._memory.recent_admissions.items():
-            # After a quarter of `Tuning.bound`, it is unknown whether the job was deleted sooner.
+            # After a quarter of `Tuning.bound`, it is unknown whether the job was deleted before this time.
             if self._now - since < self._tuning.bound / 4:
                 if key in existing_jobs:
                     self._next_memory.recent_admissions.setdefault(key, since)
@@ -402,7 +402,7 @@ class _DecisionMaker:
         self._next_memory.age_debts[namespace] = min(debt + time, self._tuning.default_limit), self._now
 
     def _may_get_nodes(self, job: Job) -> bool:
-        """Returns whether a job was admitted so recently that it may still get the nodes that it lacks."""
+        """Returns whether a job was admitted or got a node so recently that it may still get all nodes."""
         unsettled = self._memory.unsettled.get(job.key)
         since = unsettled.since if unsettled else self._memory.recent_admissions.get(job.key)
         return since is not None and self._now - since < self._tuning.bound

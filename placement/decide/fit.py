@@ -2,7 +2,7 @@
 
 Sources: ``k8s.io/component-helpers/scheduling/corev1`` (``nodeaffinity`` for selectors and required node
 affinity, ``helpers.go`` for tolerations) and the scheduler's plugins ``noderesources``, ``nodeports`` and
-``interpodaffinity`` (required anti-affinity of the pod and of existing pods). One rule is stricter than the
+``interpodaffinity`` (required anti-affinity of the pod and of existing pods). One check is stricter than the
 scheduler's: a node that is cordoned or not Ready suits no pod, even a pod with a toleration, because a job
 that starts on such a node will soon lose it.
 """
@@ -122,7 +122,7 @@ def selects(term: Apart, own_namespace: str, namespace: str, labels: Mapping[str
 
 
 def label_pair(term: Apart) -> tuple[str, str] | None:
-    """Returns the only label and value that a term selects; `ANY_LABEL` if it selects all; else None."""
+    """Returns the only label and value by which a term selects; `ANY_LABEL` if it selects all; else None."""
     match term.labels:
         case ():
             return ANY_LABEL

@@ -70,8 +70,8 @@ def forecast(
         scene = _later_scene(scene, now, decision, ended_jobs)
         decision = scene.decision()
     for key, start in reserved_starts.items():
-        # If the forecast start is later than the begin of the reservation, the job has lost the reservation.
-        # Then the latest start is unknown.
+        # If the forecast start is later than `Reservation.begin`, the job has lost the reservation. Then the
+        # latest start is unknown.
         if starts.get(key, Start(scene.now)).at <= start.at:
             starts[key] = starts.get(key, start)._replace(latest=start.latest)
     return starts

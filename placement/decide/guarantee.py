@@ -1,9 +1,9 @@
 """Guarantees: a number of whole units that the jobs of a team's namespaces can always get.
 
-A unit that only jobs of the team use meets a part of the guarantee. The number of units that are still
-missing is owed to the team. Jobs of other namespaces, and jobs beyond the guarantee of their own team, get a
-free unit only if enough units stay free for all teams to which units are owed. No job is evicted for a
-guarantee: a new guarantee is met when jobs end.
+A unit that only jobs of the team use meets a part of the guarantee. The units that are still missing are
+owed to the team. Jobs of other namespaces, and jobs beyond the guarantee of their own team, get a free unit
+only if enough units stay free for all teams to which units are owed. No job is evicted for a guarantee: a
+new guarantee is met when jobs end.
 """
 
 from collections import defaultdict
@@ -47,7 +47,7 @@ class Allowance:
     closed_nodes: Mapping[str, Guarantee]
     free_nodes: Mapping[str, str]  # for each node of a free unit, the unit's id
     spare_count: int  # the number of free units that the job may take
-    team_names: str  # the teams to which units are owed, for messages; empty if no units are owed
+    team_names: str  # the other teams to which units are owed, for messages; empty if there are none
     # The ids of the free units that the job has chosen so far, or that are reserved for other jobs.
     chosen_units: set[str]
     # The nodes that the team of the job uses within its guarantee, if the job must stay within the guarantee;
@@ -269,7 +269,7 @@ class Guarantees:
             self._teams[label][unit.id] = team
 
     def _use_of(self, row: Guarantee, team_units: list[Unit]) -> Use:
-        """Returns the use of a guarantee. Healthy units are used first, then units with more nodes in use."""
+        """Returns the use of a guarantee. Sorts the units: healthy first, then by the nodes in use."""
         healthy, held = self._healthy_units[row.unit], self._holders.keys()
         team_units.sort(key=lambda unit: (unit.id not in healthy, -len(unit.names & held), unit.id))
         used_units = team_units[: row.count]

@@ -94,7 +94,7 @@ class Job:
 
     @cached_property
     def admitted_at(self) -> datetime | None:
-        """When the first worker with a node or pin was admitted (without an admission: created); or None."""
+        """The earliest admission (else creation) of the workers that have a node or pin; or None."""
         pods = (member.pod for member in self.workers if member.pod.node or member.pin)
         return min((pod.admitted_at or pod.created for pod in pods), default=None)
 
@@ -151,8 +151,8 @@ class Job:
     @cached_property
     def layouts(self) -> AbstractSet[Layout]:
         """The layouts in the workers' placement annotations: more than one if annotations differ."""
-        places = {member.placement for member in self.workers if member.placement}
-        return {(placement.workers, placement.size, placement.unit) for placement in places}
+        placements = {member.placement for member in self.workers if member.placement}
+        return {(placement.workers, placement.size, placement.unit) for placement in placements}
 
     @cached_property
     def mismatch(self) -> str | None:
@@ -176,7 +176,7 @@ class Job:
         """Whether the job runs, and each gated pod is a worker that returns to the unit of its block.
 
         Then the job does not wait for missing workers, because they may never be recreated: a batch/v1 Job
-        does not recreate a worker that succeeded, and this worker's Pod is gone if the node was deleted.
+        does not recreate a worker that succeeded, and the Pod of that worker is gone if its node was deleted.
         """
         if self.mismatch or not any(member.pod.admitted_at and member.pod.started for member in self.workers):
             return False

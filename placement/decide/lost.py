@@ -44,7 +44,7 @@ class Loss(NamedTuple):
 
 
 class Losses:
-    """The jobs that have a failed node or have left one, and the victims, in one decision."""
+    """The jobs that have or have left a failed node, and the victims, in one decision."""
 
     def __init__(self, cluster: Cluster, now: datetime, tuning: Tuning, memory: Memory) -> None:
         self._cluster, self._now, self._tuning = cluster, now, tuning
@@ -260,7 +260,7 @@ def _block_cause(
 ) -> str | None:
     """Returns why a block cannot run on its unit; None if it can, or if the cause is not a node.
 
-    It cannot if a worker's node is gone or not Ready, or if too few nodes are usable for missing workers.
+    A block cannot if a worker's node is gone or not Ready, or too few nodes are usable for missing workers.
     """
     for member in members:
         if member.pod.node and (why := cluster.topology.why_dead(member.pod.node)):

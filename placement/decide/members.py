@@ -1,4 +1,4 @@
-"""Decides which placement annotations are trusted, because any user who may write a pod can forge one.
+"""Decides which placement annotations are trusted, because a user who may write pods can forge annotations.
 
 A pod whose annotation is not trusted belongs to no job. It holds only its node and its devices. An Event and
 the plugin's commands give the reason.
@@ -32,9 +32,9 @@ class Member:
     demand: Demand  # its demand on a node, including its device claims
     has_claim: bool  # whether its claims have, or will get, Neuron devices of its node
     uses_devices: bool  # whether it requests or claims devices of a family
-    pin: str | None  # the unit of its pin, or the unit that an unfinished admission plans for it
+    pin: str | None  # the unit of its pin, or the unit that an unfinished admission plans for it; or None
     problem: str = ""  # why it cannot be placed, or why its annotation is not trusted; empty otherwise
-    unit: str | None = None  # for a worker with a node, the unit of the node; otherwise, the unit of its pin
+    unit: str | None = None  # a worker's unit: the unit of its node, else of its pin; None if it has neither
 
 
 def unexamined_member(pod: Pod, units: UnitSettings) -> Member:
@@ -46,7 +46,7 @@ def unexamined_member(pod: Pod, units: UnitSettings) -> Member:
 
 
 def _distrust_reason(member: Member, topology: Topology, units: UnitSettings) -> str:
-    """Returns why the placement annotation of a pod is not trusted; empty if it is."""
+    """Returns why the placement annotation of a pod is not trusted; empty if it is trusted."""
     pod, placement = member.pod, member.pod.placement
     if placement is None:
         return ""
@@ -136,12 +136,12 @@ class Examiner:
         try:
             return requested_devices(self._inventory, pod), ""
         except ClaimError as error:
-            # If the claims of an admitted pod are gone, it must still use devices, so that it holds its unit.
+            # An admitted pod must hold its unit even if its claims are gone, so it counts as using devices.
             all_devices = DeviceRequest(messages.ALL_CLAIMS, NEURON_DRIVER, 0)
             return ((all_devices,) if pod.admitted_at else ()), messages.fault(*error.args)
 
     def _read_plans(self, pods: Sequence[Pod]) -> dict[tuple[JobKey, int], tuple[str, datetime]]:
-        """Returns the unit and time of recent plans by block, for blocks without admitted workers."""
+        """Returns the unit and time of recent plans by job and block, for blocks without admitted workers."""
         plans: dict[tuple[JobKey, int], tuple[str, datetime]] = {}
         for pod in pods:
             if pod.admitted_at is not None and pod.plan and not pod.deleting and self._was_just_admitted(pod):

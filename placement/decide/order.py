@@ -12,7 +12,7 @@ from placement.decide.reserve import Reservations, Shares
 from placement.observe.model import JobKey
 
 # Two sorts of jobs keep their position, and so come before other jobs of their priority for `KEEP_TIME`: the
-# job with the first general reservation, and jobs of at least `KEEP_AGE` with a further reservation.
+# job with the first general reservation, and jobs of at least the age `KEEP_AGE` with a further reservation.
 # Otherwise many small jobs of namespaces without nodes could overtake a large job, one after the other, and
 # take its reserved units.
 KEEP_TIME: Final = timedelta(days=1)
@@ -21,7 +21,7 @@ KEEP_AGE: Final = timedelta(days=2)
 # before these two sorts. If the job does not fit, it gets the first reservation, and then keeps its position.
 RESTART_TIME: Final = timedelta(minutes=10)
 # A job is large if its number of workers is at least this part of the number of nodes with devices. In each
-# namespace, the oldest large job of at least `LARGE_JOB_AGE` is favoured for `LARGE_JOB_TIME`: it comes
+# namespace, the oldest large job, if at least `LARGE_JOB_AGE` old, is favoured for `LARGE_JOB_TIME`: it comes
 # before jobs of its priority that do not keep their position. Otherwise it could wait for weeks behind small
 # jobs, while more work arrives than the cluster can do. No job is favoured if its namespace already has nodes
 # and, with this job, would have more than `LARGE_JOB_SHARE` of all nodes.
@@ -32,7 +32,7 @@ LARGE_JOB_SHARE: Final = 0.4
 
 
 class Order:
-    """The order of the jobs in one decision. Uses the last decision's memory, and fills the next memory."""
+    """The order of the jobs in one decision. Uses the last decision's memory, and fills ``next_memory``."""
 
     def __init__(
         self, now: datetime, memory: Memory, next_memory: Memory, losses: Losses, preemptions: Preemptions
@@ -45,7 +45,7 @@ class Order:
         favoured_since = self._next_memory.favoured_since
         for job in jobs:
             since = self._memory.favoured_since.get(job.key)
-            if since and job.unpinned_workers and job.created <= since:  # else it is a new job
+            if since and job.unpinned_workers and job.created <= since:  # else the job is admitted or new
                 favoured_since[job.key] = since
         favoured_jobs = self._favoured_jobs(jobs, shares)
         for key in favoured_jobs:

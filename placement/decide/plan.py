@@ -17,8 +17,8 @@ from placement.messages import EventReason, Reason
 from placement.observe.model import UNITS, JobKey, Pod, UnitSettings
 
 # After a refused write, the first retry waits for FIRST_BACKOFF. After a failed admission, the first retry
-# is at once, and the second waits for `Tuning.bound`. Each later retry waits twice as long as the one before,
-# at most for LONGEST_BACKOFF.
+# is at once, and the second waits for `Tuning.bound`. Each later retry waits twice as long as the retry
+# before it, but at most for LONGEST_BACKOFF.
 FIRST_BACKOFF: Final = timedelta(seconds=10)
 LONGEST_BACKOFF: Final = timedelta(minutes=30)
 # The time for which failures, departures and preemptions are remembered.
@@ -57,7 +57,7 @@ class Unsettled(NamedTuple):
     """An admitted job that lacks nodes for some of its workers."""
 
     since: datetime  # when it began to lack nodes, or when more of its workers got nodes
-    placed: int  # the number of workers that had nodes then; not more have had nodes since
+    placed: int  # the number of workers that had nodes then; since then, it has not grown
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Departure(NamedTuple):
     """A job whose pods were deleted because a node failed or because it was preempted."""
 
     deleted_at: datetime  # when its pods were deleted last
-    nodes: frozenset[str]  # the names of the nodes to which it moves, and which are held for it
+    nodes: frozenset[str]  # the names of the nodes that are held for its move; empty if it does not move
     age_start: datetime | None = None  # when its age begins; None if it moves, or has all its nodes again
     layout: Layout = (0, 0, "")  # a job with the same name and another layout is another job
     is_preempted: bool = False

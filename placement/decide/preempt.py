@@ -141,7 +141,7 @@ class Preemptions:
         return tuple(sorted(map(display_name, self.current.victims)))
 
     def _can_be_victim(self, job: Job, preemptor: Job) -> bool:
-        """Returns whether a job can be a victim: it runs, has lower priority, and its author permits it."""
+        """Returns whether a job can be a victim: it runs, has a lower priority, and may be restarted now."""
         return (
             job.priority < preemptor.priority
             and job.is_settled

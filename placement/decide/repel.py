@@ -12,7 +12,7 @@ from placement.decide.topology import Topology
 from placement.observe.model import HIDDEN, POSITIVE, Apart, JobKey, Node, is_jobless
 
 # Maximum number of anti-affinity terms of one namespace's pods for one value of a node label. Terms that
-# select by at most one label, in one or in all namespaces, are not counted: they are looked up, not compared.
+# select by at most one label value, in one or in all namespaces, are not counted: they need no comparison.
 MOST_TERMS: Final = 200
 # Maximum number of comparisons in a decision between pods and the terms of one namespace's pods.
 MOST_COMPARED: Final = 200_000
@@ -103,7 +103,7 @@ class Repelling:
         return self._selects_cache[key]
 
     def _avoided_job(self, term: Apart, value: str, job: Job) -> JobKey | None:
-        """Returns the job of the first pod that a job's term selects; None if it selects no pod.
+        """Returns the job of the first pod that a job's term selects on nodes with the label value; or None.
 
         After too many comparisons, the term is assumed to select the last pod.
         """

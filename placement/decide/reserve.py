@@ -65,7 +65,7 @@ class Ends:
     """The times at which the admitted jobs end.
 
     The time limit of a job begins with its admission. A job that has no limit, or has exceeded it, is assumed
-    to run for as long again as it has run. If that is longer than the default limit, its end is unknown.
+    to run for as long again as it has run. If it has already run for the default limit, its end is unknown.
 
     Args:
         now: The time.
@@ -123,7 +123,7 @@ class Ends:
         return latest
 
     def latest_end(self, job: Job) -> datetime:
-        """Returns the latest end of a job that is admitted now and keeps its limit (if none, the default)."""
+        """Returns the latest end of a job that is admitted now: after its trusted limit, else the default."""
         return self._now + self._bound + (self._trusted_limit(job.key, job.limit) or self._default)
 
     def end(self, key: JobKey) -> End | None:
@@ -180,7 +180,7 @@ class Reservations(list[Reservation]):
         return [reservation for reservation in self if not reservation.guarantee]
 
     def earliest_of(self, job: JobKey) -> Reservation | None:
-        """Returns the reservation of a job; if it has two, the one that begins first."""
+        """Returns the reservation of a job (of two, the one that begins first); None if it has none."""
         own = (reservation for reservation in self if reservation.job == job)
         return min(own, key=lambda reservation: reservation.begin, default=None)
 
@@ -191,9 +191,10 @@ class Reservations(list[Reservation]):
     def permitted_guarantees(self, job: Job, age: timedelta) -> list[Guarantee | None]:
         """Returns the guarantees within which a job may have a reservation; None means a general one.
 
-        The first job that does not fit may have a general reservation. At an age of `OVERDUE_AGE`, the
-        first job of another namespace that does not fit may have one, too, up to `MOST_RESERVATIONS`. The
-        first job of a team that does not fit may have a reservation within the team's guarantee.
+        The first job that does not fit may have a general reservation. A job of at least the age
+        `OVERDUE_AGE` may have a general reservation, too, if no job of its namespace has one and there are
+        fewer than `MOST_RESERVATIONS`. The first job of a team that does not fit may have a reservation
+        within the team's guarantee.
         """
         guarantees: list[Guarantee | None] = []
         namespaces = [other.job[0] for other in self.general]
@@ -232,7 +233,7 @@ class Reservations(list[Reservation]):
         return self.nodes(self._of_other_teams(job))
 
     def nodes(self, reservations: Iterable[Reservation] | None = None) -> frozenset[str]:
-        """Returns the names of the nodes of some reservations, or of all."""
+        """Returns the names of the nodes of the given reservations; without an argument, of all."""
         key = tuple(self if reservations is None else reservations)
         if key not in self._nodes:
             self._nodes[key] = frozenset[str]().union(*(reservation.nodes for reservation in key))

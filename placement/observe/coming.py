@@ -25,14 +25,14 @@ def future_pods(  # noqa: PLR0913, PLR0917 - all that the Pods of a job depend o
 ) -> list[Pod]:
     """Returns the workers that an operator would create for a job, gated and with the placer `WHOLE_JOB`.
 
-    Each name ends with the number of the worker in its group.
+    Each name ends with the number of the worker in ``workers``.
 
     Args:
         namespace: The namespace of the job.
         name: The name of the job.
-        workers: The worker Pods of one group, as the webhook would change them, without names.
+        workers: The workers (of a LeaderWorkerSet: of one group) with the webhook's changes, without names.
         placement: The placement annotation of the first worker.
-        group_count: The number of groups of a LeaderWorkerSet. For whole-job admission, each group is a job.
+        group_count: The number of groups of a LeaderWorkerSet (each group is admitted as a job); else 1.
         priorities: The value of each priority class by name. The default class has an empty name.
         now: The creation time of the Pods.
     """

@@ -2,8 +2,8 @@
 
 Users could write very large device claims. So only the fields that decisions need are stored, and the number
 of requests is limited. ResourceClaimTemplates are not read: kube-controller-manager creates the claims even
-while a pod is gated, so the claims can be read. If it cannot create them, for example because of a quota,
-nothing is lost: the pod could not start in any case.
+while a pod is gated, so the claims can be read. If the controller cannot create them, for example because of
+a quota, nothing is lost: the pod could not start in any case.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -41,7 +41,7 @@ class DeviceClass(NamedTuple):
     conditions: Conditions  # the conditions that its devices meet
     resource: str  # the extended resource that it serves; empty if it serves none
     created: str  # the creation time as the API server writes it
-    fault: Fault | None  # why its selectors cannot be read
+    fault: Fault | None  # why its selectors cannot be read; None if they can
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +50,15 @@ class Request:
 
     device_class: str
     conditions: Conditions  # conditions that each device must meet, in addition to the class's conditions
-    count: int  # the number of devices; 0 for all that match
-    fault: Fault | None  # why it cannot be read: a selector, or ``firstAvailable``
+    count: int  # the number of devices; 0 for all devices that meet the conditions
+    fault: Fault | None  # why it cannot be read: a selector, or ``firstAvailable``; None if it can
 
 
 class Claim(NamedTuple):
     """A ResourceClaim."""
 
     requests: tuple[Request, ...]  # empty if there is a fault or no owner, or if devices are allocated
-    fault: Fault | None  # why its requests are not stored
+    fault: Fault | None  # the fault that its requests are too long to be stored; or None
     mode: int  # the node config in its parameters for the Neuron driver; 0 if they have none
     owner: str  # the uid of the pod for which it was created; empty if a user created it
     devices: tuple[tuple[str, str, str], ...]  # driver, pool, name of devices allocated without adminAccess
@@ -89,7 +89,7 @@ def key_of(driver: str, pool: str, name: str) -> str:
 
 
 def read_slice(raw: Object) -> Slice | None:
-    """Returns a slice; None for a slice without a node name, because only the scheduler handles these."""
+    """Returns a slice; None for slices without a node name, which only the scheduler handles."""
     spec = raw.get("spec") or {}
     if not spec.get("nodeName"):
         return None

@@ -22,8 +22,8 @@ from placement import messages
 COMPONENT: Final = "ultraserver-placement"
 # The label that every namespace has, with the namespace's name as its value.
 NAMESPACE: Final = "kubernetes.io/metadata.name"
-# A host port is a resource whose name is this text and the port. If a pod has more than `MOST_PORTS`
-# ports, this text alone names one resource, which keeps later pods with host ports off the node.
+# A host port is stored as a resource whose name is this text and the port. A pod with more host ports than
+# `MOST_PORTS` has one resource with only this text as its name: no later pod with host ports gets its node.
 PORT: Final = "host port"
 # Labels by which the table's anti-affinity selects pods; they are stored for every pod.
 MARKS: Final = frozenset(
@@ -43,7 +43,7 @@ class UnitKind(NamedTuple):
     nodes: int  # the number of nodes of a unit
     most: int = 0  # the maximum number of nodes of a unit for one job; 0 if a job gets the whole unit
     shared: bool = False  # whether several jobs may share a unit
-    resource: str = keys.NEURON  # the resource that jobs request on its nodes
+    resource: str = keys.NEURON  # the resource that jobs request on the nodes of a unit
 
     @property
     def max_nodes(self) -> int:
@@ -60,7 +60,7 @@ class UnitKind(NamedTuple):
         return 1 <= size <= self.most if self.most else size == self.nodes
 
     def exclusive_nodes(self, size: int) -> int:
-        """Returns how many nodes a block needs for itself. If this is 1, other blocks can share the node."""
+        """Returns how many nodes a block needs for itself; 1 if it can share its nodes with other blocks."""
         if self.shared:
             return 1
         return max(size, 2) if self.most else size
@@ -71,11 +71,11 @@ UNKNOWN_KIND: Final = UnitKind(0)
 
 @dataclass(frozen=True, slots=True)
 class Guarantee:
-    """A number of whole units that are kept free for jobs of a team's namespaces, or used by them."""
+    """A number of whole units that jobs of a team's namespaces use, or that are kept free for these jobs."""
 
     namespaces: tuple[str, ...]  # the team's namespaces, as globs
     unit: str  # the units' node label
-    count: int
+    count: int  # the number of units
     preempts: bool = False  # whether jobs of these namespaces may preempt jobs of lower priority
 
     @property
@@ -97,12 +97,12 @@ class UnitSettings:
     guarantees: tuple[Guarantee, ...] = ()
 
     def __or__(self, other: Self) -> Self:
-        """Returns the union. Guarantees, and the kind of a label that both define, come from ``other``."""
+        """Returns the union. ``other`` replaces the guarantees, and the kind of each label that both have."""
         kinds = {**self.kinds, **other.kinds}
         return type(self)(kinds, self.devices | other.devices, other.guarantees)
 
     def kind_of_placement(self, placement: Placement) -> UnitKind:
-        """Returns the kind of a job's units; for an unknown label, units as large as its blocks."""
+        """Returns the kind of a job's units; for an unknown label, a unit has as many nodes as a block."""
         return self.kinds.get(placement.unit, UnitKind(placement.size))
 
     def kind_of_label(self, key: str) -> UnitKind:
@@ -132,11 +132,12 @@ UNITS: Final = UnitSettings(
 MOST_GUARANTEED: Final = 100_000
 # The modes of a family that is switched off. YAML reads `off` without quotes as false.
 OFF_MODES: Final = ("off", False)
-# The namespace and the job label of a job. A pod without the label is a job of its own, named ``/pod/NAME``.
+# The namespace and the `Pod.job` of a job. A pod without a job label is a job of its own, with ``/pod/NAME``
+# in place of `Pod.job`. A claim that holds a node has ``/claim/NAME`` there.
 JobKey = tuple[str, str]
-# For each node that has holders: the jobs, each with the number of nodes that the job needs for itself.
+# For each node that has holders: the holders, each with the number of nodes that it needs for itself.
 Holders = Mapping[str, Mapping[JobKey, int]]
-# Why an object cannot be read or compared: a key of `placement.messages.FAULTS`, and the values of its text.
+# Why an object cannot be read or compared: a key of `placement.messages.FAULTS`, and the values for the text.
 Fault = tuple[str | int, ...]
 # Attributes of devices with their values. The key is a domain and a name, or ``driver``.
 Conditions = frozenset[tuple[str, str | int | bool]]
@@ -239,12 +240,12 @@ class Term(NamedTuple):
 class Apart:
     """A term of a pod's required anti-affinity. `placement.observe.read` uses one object for equal terms."""
 
-    key: str  # the topology key: the pod avoids nodes that have the value of a selected pod's node
+    key: str  # the topology key, a node label: the pod avoids nodes with the value of a selected pod's node
     labels: tuple[Expression, ...] | None  # the label selector; None if the term selects no pods
     # The namespaces of the pods that the term selects. Without `namespaces` and `spaces`, the term selects
     # pods in the namespace of the pod that has the term.
     namespaces: frozenset[str] = frozenset()
-    # The selector of further namespaces, reduced to conditions on their names; None if the term has none.
+    # The selector of further namespaces, reduced to conditions on their names; None without a selector.
     spaces: tuple[Expression, ...] | None = None
 
 
@@ -264,7 +265,7 @@ class DeviceRequest:
 
     name: str  # the claim's template, or another text for messages
     conditions: Conditions  # the conditions that each device must meet
-    count: int  # the number of devices; 0 for all that match
+    count: int  # the number of devices; 0 for all devices that meet the conditions
 
 
 def are_neuron(conditions: Iterable[tuple[str, str | int | bool]]) -> bool:
@@ -305,10 +306,10 @@ class Demand:
     """What a pod demands from its node. `intern` returns one object for equal demands."""
 
     selector: Mapping[str, str] = field(default_factory=dict)
-    terms: tuple[Term, ...] | None = None  # required node affinity: a node must meet one term
+    terms: tuple[Term, ...] | None = None  # required node affinity, or None: a node must meet one term
     tolerations: tuple[Toleration, ...] = ()
     requests: Mapping[str, int] = field(default_factory=dict)  # by resource, in thousandths, without ``pods``
-    claims: tuple[DeviceRequest, ...] = ()
+    claims: tuple[DeviceRequest, ...] = ()  # from its device claims; `placement.decide.members` adds them
 
     def uses(self, devices: frozenset[str]) -> bool:
         """Returns whether the pod requests one of these resources or claims Neuron devices."""
@@ -332,7 +333,7 @@ _demands: WeakValueDictionary[tuple[object, ...], Demand] = WeakValueDictionary(
 
 
 def intern(demand: Demand) -> Demand:
-    """Returns a shared object that equals a demand. Equal demands share it as long as a pod refers to it."""
+    """Returns the one object for all demands that equal this demand. It exists while a pod refers to it."""
     selector, requests = (tuple(sorted(part.items())) for part in (demand.selector, demand.requests))
     key = selector, demand.terms, demand.tolerations, requests, demand.claims
     return _demands.setdefault(key, demand)
@@ -345,30 +346,30 @@ class Pod:
     namespace: str
     name: str
     uid: str
-    job: str = ""  # its job label
+    job: str = ""  # its job label, with its group in a LeaderWorkerSet; empty if it has no valid job label
     loose: bool = False  # whether it has the label of loose pods, which keeps jobs off its UltraServer
     placement: Placement | None = None  # its placement annotation; None if it is missing or cannot be read
     number: int = 0  # its number among the workers of the job
-    fault: Fault | None = None  # why the annotation cannot be read, or the pod cannot be compared with nodes
+    fault: Fault | None = None  # why its fields cannot be read or compared with nodes; None if they can
     gates: tuple[str, ...] = ()
     demand: Demand = field(default_factory=Demand)
-    claims: tuple[tuple[str, str], ...] = ()  # for a worker, by ``resourceClaims`` entry: template and claim
+    claims: tuple[tuple[str, str], ...] = ()  # by ``resourceClaims`` entry of a worker: template, claim
     # For a worker without a fault, and for a pod that has a node and few labels: all labels. For other pods:
     # only the `MARKS`, with `HIDDEN` if the pod has a node.
     labels: Mapping[str, str] = field(default_factory=dict, compare=False)
     apart: tuple[Apart, ...] = ()  # its required anti-affinity
-    node: str = ""  # its node; without a placement annotation, this may be its nominated node
-    admitted_at: datetime | None = None  # when the program pinned it
+    node: str = ""  # its node (without a placement annotation, it may be nominated only); or empty
+    admitted_at: datetime | None = None  # when the program pinned it; None if it has not
     plan: str = ""  # the planned units of other blocks, as `placement.act.write.opened_value` writes them
     started: bool = False  # whether any container ever ran
     deleting: bool = False
     priority: int = 0
     on_failure: str = ""  # what to do if a node of the job fails: "move" or "restart"; if empty, wait
-    limit: timedelta | None = None  # its maximum run time, from its annotation or deadline
-    created: datetime = datetime.min  # noqa: DTZ901 - replaced by every reader; sorts first
+    limit: timedelta | None = None  # its maximum run time, from its annotation or deadline; or None
+    created: datetime = datetime.min  # noqa: DTZ901 - every reader replaces it
     gated: bool = field(init=False, compare=False)  # whether it waits for the program
     key: JobKey = field(init=False, compare=False)  # its job; for a pod without a job, the pod itself
-    pin: str | None = field(init=False, compare=False)  # the unit to which the program pinned it
+    pin: str | None = field(init=False, compare=False)  # the unit to which it was pinned; or None
 
     def __post_init__(self) -> None:
         """Computes once what every decision needs."""

@@ -17,7 +17,7 @@ NAME_LABELS: Final = (
 
 
 def names_of(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yields the kind and each name of a pod's job. The kind is in lower case, or empty if unknown."""
+    """Yields pairs of the kind (in lower case, or empty if unknown) and a name of a pod's job."""
     controllers = [owner for owner in metadata.get("ownerReferences") or () if owner.get("controller")]
     owners = {str(owner.get("name") or ""): str(owner.get("kind") or "").lower() for owner in controllers}
     labels = metadata.get("labels") or {}

@@ -1,8 +1,8 @@
 """Reads nodes and pods of the API server, and stores only the fields that decisions need.
 
 Users and other programs write the labels and annotations of pods, so these can have any content. If a worker
-cannot be read, or has too many conditions, annotations, labels, claims or gates (`placement.limits`), the
-pod's `fault` has the reason, and its job waits.
+cannot be read, or has too many conditions, annotations, labels, claims or gates (`placement.limits`),
+`Pod.fault` has the reason, and the job of the worker waits.
 For a pod without a placement annotation, only a few fields are stored, so that a large pod costs little.
 """
 
@@ -89,7 +89,7 @@ def read_pod(raw: Object) -> Pod | None:
     except ContractError as error:
         fault = "placement", str(error)
     claims = spec.get("resourceClaims") or () if placement else ()
-    # Without a placement annotation, a Pod also holds the node on which kube-scheduler preempts Pods for it.
+    # A Pod without a placement annotation holds its nominated node, too: kube-scheduler frees it for the Pod.
     node = spec.get("nodeName") or (not placement and status.get("nominatedNodeName")) or ""
     annotations = metadata.get("annotations") or {}
     admitted_at, plan = _pin_time_and_plan(annotations, placement, spec)
@@ -181,7 +181,7 @@ def read_apart(spec: Object, max_chars: int = limits.MOST_TEXT) -> tuple[Apart, 
     """Returns the terms of a pod's required anti-affinity.
 
     If the terms have more than ``max_chars`` characters, each term is reduced to at most one label, and so
-    selects more pods. If there are too many terms, each is replaced by a term that selects all pods.
+    may select further pods. If there are too many terms, each is replaced by a term that selects all pods.
     """
     terms = _required(spec, "podAntiAffinity") or ()
     if not terms:
@@ -261,7 +261,7 @@ def host_ports(spec: Object) -> dict[str, int]:
 
 
 def _stored_labels(labels: Mapping[str, str], *, has_node: bool) -> Mapping[str, str]:
-    """Returns all labels if they are few, else `MARKS` and `HIDDEN`; of a pod without a node, `MARKS`."""
+    """Returns all labels if few, else `MARKS` and `HIDDEN`. A pod without a node always has only `MARKS`."""
     texts = map(str, labels.items())
     are_few = len(labels) <= limits.MOST_LABELS and sum(map(len, texts)) <= limits.MOST_APART_TEXT
     if has_node and are_few:

@@ -17,7 +17,7 @@ from placement.observe.model import Conditions, Fault
 NEURON_DRIVER: Final = frozenset({("driver", DRIVER)})
 """The condition that devices of the Neuron driver meet."""
 
-# The lengths are the API's limits of domain, name and value of an attribute
+# The lengths are the API's limits for the domain, the name and the value of an attribute
 # (k8s.io/api/resource/v1/types.go).
 _COMPARISON: Final = re.compile(
     r"""device\.(?:

@@ -38,7 +38,7 @@ def main() -> int:
         "--bound",
         type=float,
         default=120.0,
-        help="seconds after which an admission without all its nodes has failed",
+        help="seconds after which an admission has failed if the job does not have all its nodes",
     )
     options = parser.parse_args()
     randomness = random.Random(options.seed)  # noqa: S311 - an experiment must be reproducible

@@ -72,7 +72,7 @@ def pod_with_long_term(stage: Stage) -> list[Object]:
 
 
 def job_that_cannot_start(_: Stage) -> list[Object]:
-    """Returns a job for one UltraServer that cannot start."""
+    """Returns a job that needs one UltraServer, and that cannot start."""
     return [mpijob(4, name="vain", worker_spec=NO_VOLUME)]
 
 
@@ -110,7 +110,7 @@ USERS: dict[str, Callable[[Stage], list[Object]]] = {
 
 @contextlib.contextmanager
 def attack(stage: Stage, names: list[str]) -> Iterator[list[int]]:
-    """Creates the objects of these users, and changes their Pods fifty times a second until the end.
+    """Creates the objects of these users, and changes their Pods 50 times a second until the ``with`` ends.
 
     Yields:
         A list with the number of refused writes and the number of accepted writes, which both increase.
@@ -146,7 +146,7 @@ def _change_pods(editor: Kubectl, jobs: list[Object], stop: threading.Event, cou
         if stop.wait(PAUSE):
             return
         queue_jobs = [job for job in jobs if job["metadata"]["name"].startswith("queue")]
-        if queue_jobs and turn % 4 == 0:  # these jobs are deleted and created again
+        if queue_jobs and turn % 4 == 0:  # a job is replaced by a job with another name
             document = queue_jobs[turn // 4 % len(queue_jobs)]
             document["metadata"]["name"] += "x"
             _send(editor, counts, "DELETE", f"{MPIJOBS}/{document['metadata']['name'][:-1]}")

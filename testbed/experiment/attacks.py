@@ -1,6 +1,6 @@
 """Attacks by a user with all rights in one namespace, who tries to keep other users' jobs off their nodes.
 
-Each attack is a generator. After its last write, it yields the number of workers that a job of another user
+Each attack is a generator. When its objects exist, it yields the number of workers that a job of another user
 can still have. It stops when it is closed. The module `hostile` has attacks by Pods alone.
 """
 
@@ -120,7 +120,7 @@ def repelling(*terms: Object, key: str = "topology.kubernetes.io/zone") -> Objec
 
 
 def forged_pods_of_all_sorts(tenant: Tenant) -> RunningAttack:
-    """Creates four Pods of each sort of `hostile.forged_pod`. These Pods once stopped all jobs."""
+    """Creates four Pods of each sort of `hostile.forged_pod`. In the past, they stopped all jobs."""
     tenant.forge(*(forged_pod(tenant.plain_node, tenant.free_nodes[0], number) for number in range(40)))
     tenant.wait_for_event(f"with label '{nodes.INSTANCE_TYPE}': the rule table has none")
     yield ALL
@@ -263,7 +263,7 @@ def every_verb(tenant: Tenant) -> RunningAttack:
 
 
 def deleted_pods_that_stay(tenant: Tenant) -> RunningAttack:
-    """Deletes Pods with finalizers: of a running job, Pods without devices on free nodes, and gated Pods."""
+    """Deletes Pods with finalizers: Pods of a running job, Pods on free nodes without devices, gated Pods."""
     pods = [ordinary(f"e-{at}", nodeName=node) for at, node in enumerate(tenant.free_nodes)]
     pods += [
         annotated_pod(f"g-{at}", placement_annotations(HALF, 4, job="evil.gone"), **GATED)
@@ -332,18 +332,18 @@ def anti_affinity_for_a_zone(tenant: Tenant) -> RunningAttack:
 
 
 def anti_affinity_on_free_nodes(tenant: Tenant) -> RunningAttack:
-    """Creates Pods on all free nodes. Their anti-affinity keeps workers off the nodes or UltraServers."""
+    """Creates Pods on all free nodes. Their anti-affinity keeps workers off these nodes or UltraServers."""
     for number, name in enumerate(tenant.free_nodes):
         key = (HOSTNAME, nodes.SERVER_ID_4)[number % 2]
         pod = ordinary(f"r-{number}", nodeName=name, affinity=repelling({"namespaceSelector": {}}, key=key))
-        if number % 3 == 0:  # no device plugin offers this resource, so a kubelet starts the Pod
+        if number % 3 == 0:  # a kubelet ignores this resource, because no device plugin offers it
             pod["spec"]["containers"][0]["resources"] = {"limits": {"aws.amazon.com/neurondevice": "1"}}
         tenant.forge(pod)
     yield ALL
 
 
 def workers_without_devices(tenant: Tenant) -> RunningAttack:
-    """Creates a job without devices on all free UltraServers, which its labels must not block."""
+    """Creates a job without devices on all free UltraServers. The job's labels must not block them."""
     selector = {"nodeSelector": {nodes.INSTANCE_TYPE: nodes.TRN2U}}
     tenant.kubectl.create(mpijob(ALL, name="idle", resource=None, worker_spec=selector))
     tenant.wait_for_workers("idle", ALL)
@@ -359,7 +359,7 @@ def anti_affinity_of_a_pod_with_one_device(tenant: Tenant) -> RunningAttack:
     tenant.forge(core_pod)
     if 403 not in tenant.statuses:
         tenant.kubectl.wait_for(lambda pod: "nodeName" in pod["spec"], "pod", "core")
-    yield 2
+    yield 2  # without the anti-affinity, a job of two workers could have the other pair of this UltraServer
 
 
 Attack = Callable[[Tenant], RunningAttack]

@@ -25,9 +25,10 @@ class Result:
         whole: The number of jobs that were placed whole.
         straddle: The number of jobs that were placed on more units than they fill.
         stuck: The number of jobs that never had all their nodes.
-        held: The number of nodes that are held, at the end, by jobs with only a part of their nodes.
+        held: The number of nodes of jobs with only a part of their nodes: in a burst, before any job ended;
+            otherwise at the end.
         jobs: The number of all jobs.
-        overlooked: The number of jobs of a burst that, at the end, waited although units were free.
+        overlooked: In a burst, before any job ended: the number of jobs of `judge.overlooked`.
         seconds: For each job that was placed whole, the seconds until it had its nodes.
         at_work: In a burst, before any job ended: the number of nodes of whole jobs, and of healthy nodes.
     """

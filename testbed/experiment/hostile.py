@@ -25,7 +25,7 @@ EVERY_WITH_FINALIZER = 3
 FIRST_ON_PLAIN_NODE = 300
 """From this number on, no Pod is on the UltraServer node, because a node accepts only 110 Pods."""
 MANY_TERMS = 8_000
-"""The number of node affinity terms with which a Pod nearly has the maximum size of the API server."""
+"""The number of node affinity terms with which a Pod nearly has the maximum size that can be stored."""
 
 
 def create_intruder(admin: Kubectl) -> Kubectl:
@@ -65,7 +65,7 @@ def node_affinity(terms: int) -> dict[str, Any]:
 
 
 def forged_pod(plain: str, server_node: str, number: int) -> dict[str, Any]:
-    """Returns a Pod of one of ten sorts, which alternate by number. Each sort once stopped all jobs.
+    """Returns a Pod of one of ten sorts, which alternate by number. In the past, each sort stopped all jobs.
 
     Args:
         plain: The name of a node outside UltraServers.
@@ -95,7 +95,7 @@ def forged_pod(plain: str, server_node: str, number: int) -> dict[str, Any]:
     if number % EVERY_WITH_FINALIZER == 0:
         pod["metadata"]["finalizers"] = [FOR_EVER]
     if number % 7 == 0 and pod["spec"].get("nodeName") != server_node:
-        # On an UltraServer node, a Pod with these labels would keep jobs off. Only the guard prevents this.
+        # A Pod with these labels would keep jobs off its UltraServer. Only the guard prevents this.
         pod["metadata"]["labels"] = {JOB: victim, LOOSE: ""}
     return pod
 

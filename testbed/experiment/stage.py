@@ -160,7 +160,7 @@ class Stage:
     def _end_deleted(self, pods: list[Object]) -> list[Object]:
         for metadata in (pod["metadata"] for pod in pods):
             if "deletionTimestamp" in metadata:
-                with contextlib.suppress(ConflictError):  # its operator has already replaced it
+                with contextlib.suppress(ConflictError):  # the operator has already replaced the pod
                     self.end(metadata["namespace"], metadata["name"], {"uid": metadata["uid"]})
         return pods
 
@@ -179,7 +179,7 @@ class Stage:
 
         Args:
             seconds: For how many seconds nothing must have changed.
-            limit: Seconds after which it returns in any case; twice ``patience`` if that is more.
+            limit: Seconds after which it returns in any case; twice ``patience`` if that is longer.
             patience: The minimum of ``seconds`` while a job holds a part of its nodes, or could start but
                 waits: on a busy machine, another program may be slow.
         """
@@ -285,8 +285,8 @@ def staged(  # noqa: PLR0913, PLR0917 - the parts of a stage
     """Yields a cluster with the webhook for a policy. The caller starts the placement program if needed.
 
     With ``base``, the cluster has all objects of the manifests, including the guard. With ``claims``, it has
-    a DeviceClass and claim templates, and the webhook receives all kinds of job. If ``ultraservers`` is a
-    number, the nodes then have the DRA driver. ``rows`` are added to the table, except with ``base``.
+    a DeviceClass and claim templates, the webhook receives all kinds of job, and nodes have the DRA driver if
+    ``ultraservers`` is a number. ``rows`` are added to the table, except with ``base``.
     """
     with contextlib.ExitStack() as stack:
         control_plane = stack.enter_context(plane(folder, say=say))

@@ -23,11 +23,12 @@ CRD = "kubeflow.org_mpijobs.yaml"
 OTHER = os.environ.get("KUBERNETES", "")
 """Another version of Kubernetes for the control plane: 1.34 is built from the folder ``kubernetes-1.34``.
 
-With version 1.37, mpi-operator 0.8.2 and Kueue 0.19.2 are used.
+Empty for the version in the folder ``kubernetes``. With version 1.37, mpi-operator 0.8.2 and Kueue 0.19.2 are
+used.
 """
 
 OLDER = OTHER in {"1.34", "1.35"}
-"""Whether `OTHER` is older than the Kubernetes of all other tests."""
+"""Whether `OTHER` is older than the version in the folder ``kubernetes``."""
 
 CONTROL_PLANE = Kit(
     name="cluster-tools",

@@ -1,8 +1,8 @@
 """Builds the programs of a node into a cache directory: ``python -m testbed.kits.nodes``.
 
-Kubelet, kube-proxy, containerd with its shim and command line, and CoreDNS are built from the modules next to
-this file. So are the pause process of Pods, and the device plugin and the DRA driver of tests. Most tests
-need only the programs of the control plane, which are in another directory.
+The modules next to this file have kubelet, kube-proxy, containerd with its shim and command line, CoreDNS,
+the pause process of Pods, and the device plugin and the DRA driver of tests. Most tests need only the
+programs of the control plane, which are in another directory.
 """
 
 import hashlib

@@ -63,7 +63,7 @@ class Caller:
         answer = response.json()
         if response.status != HTTPStatus.CREATED:
             return {}, str(answer.get("message"))
-        # A header has the form `299 - "text"`.
+        # A Warning header has the form `299 - "text"`.
         warnings = (re.sub(r'^\d+ \S+ "(.*)"$', r"\1", line) for line in response.headers.getlist("Warning"))
         return answer, "\n".join(f"Warning: {line}" for line in warnings)
 

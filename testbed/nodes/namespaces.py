@@ -103,7 +103,7 @@ class Namespaces:
 
     @property
     def keeper(self) -> int:
-        """The process id of the keeper."""
+        """The process id of the keeper; 0 before it is started."""
         return self._keeper.pid if self._keeper else 0
 
     def enter(self, process: int | None = None) -> list[str]:

@@ -1,4 +1,4 @@
-"""Runs a control plane and real nodes in namespaces. Ports of this machine's loopback forward to it."""
+"""Runs a control plane with real nodes in namespaces, and forwards ports of this machine's loopback to it."""
 
 from __future__ import annotations
 

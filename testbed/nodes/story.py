@@ -160,7 +160,7 @@ def wait_for_end(kubectl: Kubectl, name: str = "demo") -> Object:
 
 
 def wait_for_workers(namespace: Kubectl, name: str, count: int) -> list[Object]:
-    """Waits until all workers of a job run, each on its own node of one UltraServer, and returns them.
+    """Waits until all workers of a job run; returns them. They must be on different nodes of one UltraServer.
 
     Raises:
         NotYetError: The workers do not run in time.

@@ -107,7 +107,7 @@ class Client:
     Args:
         kubeconfig: The user's kubeconfig.
         user: A user to impersonate; empty for no impersonation.
-        group: A group to impersonate.
+        group: A group to impersonate; empty for none.
     """
 
     def __init__(self, kubeconfig: Path, user: str = "", group: str = "") -> None:

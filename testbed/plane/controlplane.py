@@ -110,7 +110,7 @@ class ControlPlane:
         command = self._command(name, flags | dict(self.flags.get(name, {})), dashes)
         if before_restart:
             command = with_restarts(command, before_restart)
-        # The caller's environment is not used, because mpi-operator would prefer its KUBECONFIG to the flags.
+        # The caller's environment is not used, because mpi-operator prefers the variable KUBECONFIG to flags.
         env = {"HOME": str(self.folder), "PATH": "/usr/bin:/bin"}
         program = self.programs.start(name, command, env=env, cwd=self.folder)
         program.wait_ready(ready, PATIENCE)

@@ -36,7 +36,7 @@ metadata:
   name: left-namespaces
 spec: {policyName: left-namespaces, validationActions: [Deny]}
 """
-"""A policy against slow operators, which create a worker after the test has deleted its job. Without a
+"""A policy against slow operators, which create a worker after the test has deleted the job. Without a
 kubelet, this worker never ends, and later tests cannot use its node."""
 
 # The metadata that the API server writes. A user who copies an object removes these fields.
@@ -140,7 +140,7 @@ def second_webhook(
     kinds: Iterable[Object] = (),
     probe: Object = webhook.PROBE,
 ) -> Iterator[Kubectl]:
-    """Runs a second webhook for a new namespace, which the first webhook ignores; yields kubectl for it.
+    """Runs a second webhook for a new namespace that the first webhook ignores; yields its kubectl.
 
     Args:
         control_plane: The control plane.

@@ -49,7 +49,7 @@ def _name_of(condition: Callable[[Object], object]) -> str:
 
 
 def _short(obj: Object) -> str:
-    """Returns an object or List as a text for errors. Each object is a line that begins with the status."""
+    """Returns an object or List as a text for errors. Each object is a line: kind, status, metadata, spec."""
     items = obj.get("items", [obj])
     length = max(MAX_CHARACTERS // max(len(items), 1), 400)
     parts = [

@@ -57,7 +57,7 @@ class Load:
         self._creates: list[Future[Admission]] = []
 
     def begin_create(self, pool: ThreadPoolExecutor) -> None:
-        """Begins a create in a thread of the pool. Every other create opens a new connection."""
+        """Begins a create in a thread of the pool. Every second create opens a new connection."""
         reused = len(self._creates) % 2 == 0
         self._creates.append(pool.submit(self._run_create, reused=reused))
 

@@ -19,7 +19,7 @@ from testbed.waiting import seconds_left
 REAPER = Path(__file__).with_name("reaper.py")
 TAIL_LINES = 25
 # These ports are below the ports of outgoing connections (32768 and up on Linux). A program listens on its
-# port only seconds after the port is chosen. Meanwhile, an outgoing connection must not get the port.
+# port only seconds after the port is chosen. Until then, an outgoing connection must not get the port.
 PORTS = range(20_000, 32_000)
 
 

@@ -24,7 +24,7 @@ class Server(ThreadingHTTPServer):
     answer_for: Callable[[str], bytes] | None = None
     authorization: str | None = None
     missing_bytes = 0
-    """If not 0, the answer is this much shorter than its Content-Length, until `may_close` is set."""
+    """If not 0, the answer lacks this many bytes, and the connection stays open until `may_close` is set."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)

@@ -69,7 +69,10 @@ TEXTS = [
         "does not run: its Lease was last renewed at 12:00:00 UTC, and no replica holds it",
     ),
     (messages.not_scheduled("s", is_new=True), "scheduler s has not tried to place it"),
-    (messages.not_scheduled("s", is_new=False), "scheduler s has not tried to place it: is it running?"),
+    (
+        messages.not_scheduled("s", is_new=False),
+        "scheduler s has not tried to place it: does this scheduler run?",
+    ),
     (
         messages.resume("ns", "mpijob j", "runPolicy"),
         """kubectl -n ns patch mpijob j --type merge -p '{"spec": {"runPolicy": {"suspend": false}}}'""",
@@ -144,8 +147,8 @@ CONSTANTS = {
         "namespace uses, so the order changes when jobs start or end"
     ),
     "RESERVED": (
-        "RESERVED: the units that become free for the job. Another job starts there only if it ends before "
-        "the job starts"
+        "RESERVED: the units that become free for the job. Other jobs start on these units only if they end "
+        "before START"
     ),
     "AHEAD": (
         "ahead of: a job starts before jobs with an earlier position, because these jobs cannot start then: "
@@ -157,7 +160,7 @@ CONSTANTS = {
     ),
     "computing": "computing when jobs start, for {:.0f} s at most",
     "NO_JOB_WAITS": "No job waits.",
-    "UNKNOWN_NEXT": "which is next is not known",
+    "UNKNOWN_NEXT": "which job is next is not known",
     "NONE_ADMITTED": "none can be admitted at present",
     "NEXT": "is next",
     "FIRST": "is first in the order",
@@ -269,7 +272,7 @@ CONSTANTS = {
     "partial_block": "{0} has {1} of the job's workers, and node config {2} needs {2}: {3}",
     "by_policy": ", by the policy: {}",
     "TABLE_CHANGED": ": the rule table was changed after the job was created",
-    "WOULD_CHANGE": ", and would now change it",
+    "WOULD_CHANGE": ", and would now change the job",
     "foreign_gate": "{}: scheduling gate {}, which {} must remove",
     "job_stays_on_dead_nodes": "keeps the job on {}, and waits for the node",
     "launcher_without_node": "the launcher has no node: {}",

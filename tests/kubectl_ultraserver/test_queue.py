@@ -250,7 +250,8 @@ def test_a_pod_without_devices_that_fills_a_unit_is_named() -> None:
     for worker in pods:
         worker["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "100"
     result = queue_of([cpu_pod("small", "10"), cpu_pod("large", "90")], pods)
-    assert result.notes == ("us-03: node n3-0 does not have enough cpu, and pod team/large uses most of it",)
+    cause = "does not have enough cpu, and among the pods without devices, team/large uses the most of it"
+    assert result.notes == (f"us-03: node n3-0 {cause}",)
     # The launcher of another job ends with that job, at an unknown time.
     launcher = cpu_pod("large", "95")
     launcher["metadata"]["annotations"] = {JOB: "team.other"}
@@ -261,7 +262,7 @@ def test_a_pod_without_devices_that_fills_a_unit_is_named() -> None:
 def test_with_unseen_pods_or_without_the_program_no_start_is_shown() -> None:
     jobs = [running_job("a", 1, limit="2h"), waiting_job("small", 4, 1), waiting_job("train", 12, 30)]
     unseen_pods = queue_of(*jobs, unseen="pods of other namespaces were not examined")
-    assert unseen_pods.text == "2 jobs wait at 12:00 UTC; which is next is not known."
+    assert unseen_pods.text == "2 jobs wait at 12:00 UTC; which job is next is not known."
     assert unseen_pods.notes == (
         "pods of other namespaces were not examined; so positions and times are not known",
     )
@@ -357,7 +358,7 @@ def test_a_namespace_is_selected_and_json_has_all_data(api: Cluster) -> None:
     api.refuse = "GET /api/v1/pods?"
     code, out, _ = run_plugin("queue")
     assert code == 0
-    assert out.startswith("2 jobs wait at 12:00 UTC, 1 of them blocked; which is next is not known.\n")
+    assert out.startswith("2 jobs wait at 12:00 UTC, 1 of them blocked; which job is next is not known.\n")
     assert "note: pods of other namespaces were not examined: cannot list pods" in out
 
 

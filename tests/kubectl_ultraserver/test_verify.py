@@ -126,7 +126,7 @@ def test_devices_that_only_a_claim_holds_are_named() -> None:
 
 @pytest.mark.parametrize(("mode", "whole"), [(4, True), (2, False), (None, True)])
 def test_a_claim_for_another_node_config_is_a_problem(mode: int | None, *, whole: bool) -> None:
-    """The driver reads ``ultraserverMode`` of the claim, not the template's name. A claim may lack it."""
+    """The driver reads the claim's ``ultraserverMode``, which may be missing, and not the template's name."""
     claims = {("team", f"train-worker-{worker}-neurons"): worker_claim(worker, mode) for worker in range(4)}
     inventory = Inventory(claims=claims)
     pods = with_claims(workers("train", 4, FIRST), "us-4-node-config")

@@ -295,7 +295,7 @@ def test_after_the_kill_switch_the_reason_is_the_switched_off_table() -> None:
         rules=rules(managedFields=[{"manager": "kubectl", "time": "2026-11-21T11:59:00Z"}])
     )
     assert on.code == "table-changed"
-    assert on.text.endswith(", and would now change it")
+    assert on.text.endswith(", and would now change the job")
 
 
 def test_without_an_answer_of_the_preview_service_the_finding_has_the_reason() -> None:
@@ -305,7 +305,7 @@ def test_without_an_answer_of_the_preview_service_the_finding_has_the_reason() -
     on = rules(managedFields=[{"manager": "kubectl", "time": "2026-11-21T11:59:00Z"}])
     changed_table = unchanged_job_finding(answer={}, rules=on)
     assert changed_table.code == "table-changed"
-    assert "would now change it" not in changed_table.text
+    assert "would now change" not in changed_table.text
 
 
 def test_a_refusal_by_rows_of_an_installation_has_their_text() -> None:

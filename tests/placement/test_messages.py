@@ -158,9 +158,7 @@ CONSTANTS = {
     "ALL_CLAIMS": "its claims",
     "template": "ResourceClaimTemplate {}",
     "device_class": "DeviceClass {}",
-    "no_job_label": (
-        "{} has the gate ultraserver-webhook.io/whole-job but no job label: delete the pod to recreate it"
-    ),
+    "no_job_label": "{} has the gate ultraserver-webhook.io/whole-job but no job label: recreate the pod",
     "other_placer": (
         "{} has the gate ultraserver-webhook.io/whole-job, but its annotation has {}: remove the gate"
     ),
@@ -212,7 +210,7 @@ CONSTANTS = {
     "too_few_devices": "node {} offers too few devices for {}",
     "requested_by": "of what {} requests",
     "full": "node {} does not have enough {}",
-    "filled_by": "{}, and pod {} uses most of it",
+    "filled_by": "{}, and among the pods without devices, {} uses the most of it",
     "held_by": "held by {}",
     "node_held_by": "node {} is held by {}",
     "repelled": "kept off by anti-affinity with {}: wait until it ends, or remove the term",

@@ -91,8 +91,8 @@ def test_leaving_out_jobs_that_certainly_wait_does_not_change_the_starts() -> No
     """Protects an optimisation: the decision sees only jobs that may start, and the same jobs start."""
 
     class AllCandidates(Product):
-        def _candidates(self, alike: tuple[str, int]) -> Iterable[list[Pod]]:
-            return self._waiting[alike].values()
+        def _candidates(self, tenant_and_nodes: tuple[str, int]) -> Iterable[list[Pod]]:
+            return self._waiting[tenant_and_nodes].values()
 
     chance = random.Random(1)  # noqa: S311 - the same numbers in each run
     rows = [

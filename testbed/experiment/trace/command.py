@@ -85,7 +85,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--guarantees",
         action="store_true",
-        help="guarantee each tenant its share, and omit jobs larger than it (placement only)",
+        help="guarantee each tenant its share, and omit jobs larger than the share (placement only)",
     )
     parser.add_argument("--pause", type=float, default=60.0, help="minimum seconds between decisions")
     parser.add_argument("--svg", type=Path, help="write a picture of the first run and of all waits")

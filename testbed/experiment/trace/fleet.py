@@ -108,7 +108,7 @@ class Fleet:
         return nodes
 
     def _split_cost(self, unit: Unit, chosen: Collection[int] = ()) -> tuple[bool, bool, int]:
-        """Returns a sort key: whether a free UltraServer or pair is split, and the number of free nodes."""
+        """Returns whether a unit splits a free UltraServer, or pair; and the UltraServer's free nodes."""
         if len(unit) == NODES:
             return False, False, 0
         free = self.free[unit[0] // NODES].difference(chosen)

@@ -79,7 +79,7 @@ def thinned(jobs: Iterable[Job], seed: int, share: float = 0.5) -> list[Job]:
 
 
 def stretched(jobs: Iterable[Job], nodes: int, load: float) -> list[Job]:
-    """Returns the jobs with changed arrivals: weeks are longer or shorter, so that each has the same load."""
+    """Returns the jobs with changed arrivals: weeks become longer or shorter, until all have this load."""
     stretched_jobs: list[Job] = []
     begin = 0.0
     for week, group in groupby(jobs, lambda job: job.arrival // WEEK):
@@ -93,7 +93,7 @@ def stretched(jobs: Iterable[Job], nodes: int, load: float) -> list[Job]:
 
 
 def limited(jobs: Iterable[Job], limits: str) -> list[Job]:
-    """Returns the jobs with time limits: their duration (``known``), three times it (``times3``), or none."""
+    """Returns the jobs with time limits: the duration (``known``), its triple (``times3``), or no limit."""
     factor = {"known": 1.0, "times3": 3.0, "none": None}[limits]
     return [replace(job, limit=factor and job.duration * factor) for job in jobs]
 

@@ -91,7 +91,7 @@ def _with_backlog(samples: Sequence[Sample]) -> tuple[float, float, float]:
 
 
 def mean(all_figures: Sequence[Figures]) -> Figures:
-    """Returns the mean figures of the runs of several seeds."""
+    """Returns the mean figures of the runs of several seeds, but the sum of ``unplaced``."""
     count = len(all_figures)
 
     def average(name: str) -> float:

@@ -295,7 +295,7 @@ CASES: dict[str, tuple[Break, dict[str, tuple[str, ...]]]] = {
         {
             "registrations": ("fail", f"there is no MutatingWebhookConfiguration {NAME}"),
             "job": ("fail", "no MutatingWebhookConfiguration sends MPIJobs to it"),
-            "left out": ("warn", "namespaces left out: check, default"),
+            "left out": ("warn", "namespaces whose jobs are not sent to the webhook: check, default"),
         },
     ),
     "guard": (
