@@ -30,7 +30,7 @@ def make(directory: Path, hosts: Sequence[str], now: datetime) -> datetime:
     leaf = authority.issue(signer, now, LIFETIME, hosts)
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     _write(directory / "ca.crt", signer.certificate_pem(), 0o644)
-    # The key is written first: a server that watches the files loads a pair when key and certificate match.
+    # Between the two writes, a server that watches the files keeps its old pair, because these do not match.
     _write(directory / "tls.key", leaf.key_pem(), 0o600)
     _write(directory / "tls.crt", leaf.certificate_pem(), 0o644)
     return leaf.certificate.not_valid_after_utc

@@ -134,7 +134,7 @@ def changed_secret(
 
 
 def trust_patch(hook: Hook, bundle: Bundle) -> list[Object]:
-    """Returns the JSON patch that replaces each caBundle of a configuration that differs from ``bundle``."""
+    """Returns the JSON patch that replaces those caBundles of a configuration that differ from ``bundle``."""
     ca_bundle = base64.b64encode(bundle_pem(bundle)).decode()
     version = (hook.raw or {}).get("metadata", {}).get("resourceVersion", "")
     # With the resourceVersion, the API server answers Conflict if the object has changed since it was read.

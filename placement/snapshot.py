@@ -134,8 +134,8 @@ def _json_of_field(value: object, field: str, rename: Callable[[str], str]) -> A
         case _ if field in NAMELESS_FIELDS:
             return _json_of(item, str)
         case Pod(), "name":
-            # `rename` gets the whole name, which keeps the order (`a-1-1` sorts before `a-2`). Then the
-            # number is added, because people need it.
+            # `rename` gets the whole name, so that hidden names sort like the real names. Then the number is
+            # added, because people need it.
             hidden, (_, dash, number) = rename(item), item.rpartition("-")
             return f"{hidden}-{number}" if hidden != item and dash and number.isdecimal() else hidden
         case Pod(), "plan":

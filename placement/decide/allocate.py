@@ -111,7 +111,7 @@ class Allocator:
         """Returns why pods of a job cannot use a node in the job's unit; None if they can."""
         demands = tuple(dict.fromkeys(member.demand for member in pods))
         cause = why_unsuited(node, demands)
-        # The usage of a unit of one node already includes the job's pinned pods, so usage is not compared.
+        # A unit of one node is not compared, because its usage already includes the job's own pinned pods.
         kind = self._cluster.units.kind_of_label(job.placement.unit)
         if cause is None and (job.placement.size > 1 or kind.is_divisible):
             other_jobs = [holder for holder in self._cluster.holders.get(node.name, ()) if holder != job.key]

@@ -281,7 +281,7 @@ class _DecisionMaker:
         return replace(shortage, victims=victims) if victims else shortage
 
     def _admission_without(self, job: Job, victims: Collection[JobKey]) -> Admission | None:
-        """Returns the job's admission as if victims and ending pods were gone; None if the job waits."""
+        """Returns the job's admission as if victims and ending pods were gone; None if it still waits."""
         scene = self._scene
         pods, inventory = without_jobs(scene.pods, scene.inventory, victims)
         other_pods = tuple(pod for pod in pods if isinstance(pod, EndedWorker) or not pod.deleting)

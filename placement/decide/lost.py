@@ -81,7 +81,7 @@ class Losses:
                 nodes = frozenset[str]() if is_over else departure.nodes
                 self._memory.departures[key] = departure._replace(age_start=age_start, nodes=nodes)
             if is_new and not is_over and not (job and job.gated_pods and not job.incomplete_reason):
-                for name in departure.nodes:  # some pods of the job may not exist yet
+                for name in departure.nodes:  # they stay held, because some pods may not exist yet
                     self._cluster.hold_node(name, key)
 
     def moves(self, job: Job) -> bool:

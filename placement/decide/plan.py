@@ -112,7 +112,8 @@ def _recent_entries(times: Mapping[Key, Times], now: datetime) -> dict[Key, Time
 class Cache(NamedTuple):
     """Results of a decision that the next decision may use again.
 
-    They depend on the pods. Members with nodes also depend on the topology, and all results on ``units``.
+    A result is used again only if its pod and ``units`` have not changed and, for a member with a node, the
+    topology has not changed either.
     """
 
     topology: Topology
@@ -140,16 +141,16 @@ class Memory:
     # When each job got its units; and by namespace, when a job last exceeded its time limit.
     admitted_jobs: dict[JobKey, AdmittedJob] = field(default_factory=dict)
     exceeded_limits: dict[str, datetime] = field(default_factory=dict)
-    # When an admitted job last did not get its nodes: by the name of a node, and by the job's namespace.
+    # When an admission last failed: by each node that the job did not get, and by the job's namespace.
     doubtful_nodes: dict[str, datetime] = field(default_factory=dict)
     failed_namespaces: dict[str, datetime] = field(default_factory=dict)
     # When jobs were admitted, if that was within the last `Tuning.bound` / 4.
     recent_admissions: dict[JobKey, datetime] = field(default_factory=dict)
     # By namespace: its debt, which reduces the age of all its jobs, and when the debt last grew.
     age_debts: dict[str, tuple[timedelta, datetime]] = field(default_factory=dict)
-    # When the age of a job begins; times in which it could not be admitted even to free units are excluded.
+    # When the age of a job begins: later by the times in which its author prevented its admission.
     age_starts: dict[JobKey, datetime] = field(default_factory=dict)
-    # When a job began to lack a node that failed; and the jobs whose pods were deleted.
+    # When a job began to lack a node that failed; and the jobs that left failed nodes or were preempted.
     lost_since: dict[JobKey, datetime] = field(default_factory=dict)
     departures: dict[JobKey, Departure] = field(default_factory=dict)
     # The times at which a job left failed nodes, and at which its launcher was deleted before its workers.

@@ -120,12 +120,12 @@ CONSTANTS = {
     "HAS_PODS": "its pods were already created from the stored templates",
     "NOTHING_ADDED": "nothing was added to the stored object, so there is nothing to put back",
     "PUT_BACK": "put back what the update removed",
-    "NOTHING_REMOVED": "the update removes no addition",
+    "NOTHING_REMOVED": "the update removes nothing that the webhook added",
     "resized": "its size changed while it was suspended; {}",
-    "not_a_job": "a {} is not a job: only rules for such objects apply",
+    "not_a_job": "a {0} is not a job: only rules for a {0} apply",
     "OPTS_IN": "; ultraserver-webhook.io/inject opts it in",
     "in_template": (
-        "{} (ultraserver-webhook.io/inject has an effect only in the job's metadata, not in its template's)"
+        "{} (ultraserver-webhook.io/inject has no effect in a template's metadata: write it in the job's)"
     ),
     "no_node": "no pod template at {} asks for a node's devices or selects a family's instance type",
     "NO_WORKERS": "the job has no workers",
@@ -134,7 +134,7 @@ CONSTANTS = {
         "its own selection of nodes asks for two instance types at once, which no node has: {}; take one out"
     ),
     "leaves_out": "its own selection of nodes leaves out {}",
-    "all_labels": "nodes with all labels of family {}",
+    "all_labels": "nodes that have all labels of family {} at once",
     "created_by": "a {} of {} created the job and chooses its nodes",
     "has_label": "its label {} is {}, which is for other nodes than UltraServers",
     "tolerates": "its workers tolerate {}, which is for other nodes than UltraServers",
@@ -144,11 +144,11 @@ CONSTANTS = {
         "with ultraserver-webhook.io/inject"
     ),
     "selects_type": "its workers select an instance type of family {}",
-    "claims_node": "its workers claim a node by the template {}",
-    "claims_less": "its workers claim less than a node by the template {}",
+    "claims_node": "its workers claim a node by the ResourceClaimTemplate {}",
+    "claims_less": "its workers claim less than a node by the ResourceClaimTemplate {}",
     "claims_unknown": (
-        "its workers claim devices by the template {}, which the table does not know: if it is for "
-        "the family's devices, add it to the claims of {}"
+        "its workers claim devices by the ResourceClaimTemplate {}, which the table does not know: if it is "
+        "for the family's devices, add it to the claims of {}"
     ),
     "shares_claim": (
         "its workers share the claim {}: to give each Pod a node, use a resourceClaimTemplateName"
@@ -158,7 +158,7 @@ CONSTANTS = {
     "SWITCHED_OFF": "switched off",
     "fired_instead": "{} fired instead",
     "sets_placer": "{} sets the placer",
-    "unmet_needs": "{} did not fire, or the job kept a value of its own",
+    "unmet_needs": "needs {}: no such rule fired and set all its values",
     "not_in_table": "the table has no {}",
     "no_template": "the job has no {} template",
     "no_worker_template": "the job has no worker template: there is none at {}",

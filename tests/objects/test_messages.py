@@ -13,7 +13,7 @@ CONSTANTS = {
         "one expression with operator In, or opt out: {}"
     ),
     "by_position": (
-        "{} can never exist: {} is the position of a list element, and a path cannot select by "
+        "{} selects nothing: {} is the position of a list element, and a path cannot select by "
         "position; select by a key, as in {}[name=workers]"
     ),
     "no_selection": (

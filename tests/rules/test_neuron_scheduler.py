@@ -218,7 +218,7 @@ INVALID_TABLES: dict[str, tuple[str, Expected]] = {
             (
                 8,
                 "rules[0].match.template[/spec/containers/0/image]",
-                "/spec/containers/0/image can never exist",
+                "/spec/containers/0/image selects nothing",
             )
         ],
     ),

@@ -203,7 +203,7 @@ def test_a_selection_that_nodes_can_match_is_not_a_warning(spec: Any) -> None:
 def test_a_spread_constraint_that_pinned_workers_cannot_meet_leaves_a_job_unplaced(
     fields: dict[str, Any], workers: int, *, waits: bool
 ) -> None:
-    """With a real scheduler, tests/plane/placement/test_replicas.py places the jobs without `fields`."""
+    """tests/plane/placement/test_replicas.py places the jobs without further fields by a real scheduler."""
     spec = {
         "topologySpreadConstraints": [
             spread_constraint(labelSelector={"matchLabels": {JOB_NAME: "train"}}, **fields)

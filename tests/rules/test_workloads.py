@@ -143,13 +143,13 @@ INVALID_WORKLOADS: dict[str, tuple[str, Expected]] = {
             (
                 7,
                 "workloads[0].groups[0].template",
-                "/spec/replicatedJobs/0/template can never exist: 0 is the position",
+                "/spec/replicatedJobs/0/template selects nothing: 0 is the position",
             )
         ],
     ),
     "replicas by the position of a list element": (
         WORKLOAD + "    groups: [{role: worker, takesNodes: true, template: /t, replicas: [2, /jobs/1/n]}]\n",
-        [(7, "workloads[0].groups[0].replicas[1]", "/jobs/1/n can never exist")],
+        [(7, "workloads[0].groups[0].replicas[1]", "/jobs/1/n selects nothing")],
     ),
     "a field with an invalid path": (
         WORKLOAD + GROUP + "    fields: {queue: {path: '/jobs[0]', default: x}}\n",

@@ -142,7 +142,7 @@ def _find_resource(job: Job) -> Iterator[Fault]:
 
 
 def _find_key(job: Job) -> Iterator[Fault]:
-    """Yields labels and annotations whose key resembles one of `keys.FOR_AUTHORS`, or is in a wrong place."""
+    """Yields labels and annotations whose key is like one of `keys.FOR_AUTHORS`, or is in a wrong place."""
     similar_paths: list[Path] = []
     for path in () if job.is_pod else ((), *[group.path for group in job.groups]):
         metadata = get_map(job.object, (*path, "metadata"))

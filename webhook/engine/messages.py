@@ -110,21 +110,21 @@ no_updates: Final = "the rule table has no `updates` for a {}".format
 HAS_PODS: Final = "its pods were already created from the stored templates"
 NOTHING_ADDED: Final = "nothing was added to the stored object, so there is nothing to put back"
 PUT_BACK: Final = "put back what the update removed"
-NOTHING_REMOVED: Final = "the update removes no addition"
+NOTHING_REMOVED: Final = "the update removes nothing that the webhook added"
 resized: Final = "its size changed while it was suspended; {}".format
 
 # ---- Whether a job is a candidate --------------------------------------------------------------------------
 
-not_a_job: Final = "a {} is not a job: only rules for such objects apply".format
+not_a_job: Final = "a {0} is not a job: only rules for a {0} apply".format
 OPTS_IN: Final = f"; {INJECT} opts it in"
-in_template: Final = f"{{}} ({INJECT} has an effect only in the job's metadata, not in its template's)".format
+in_template: Final = f"{{}} ({INJECT} has no effect in a template's metadata: write it in the job's)".format
 no_node: Final = "no pod template at {} asks for a node's devices or selects a family's instance type".format
 NO_WORKERS: Final = "the job has no workers"
 no_workers: Final = f"{NO_WORKERS}: {{}} is missing or 0".format
 _OWN: Final = "its own selection of nodes"
 two_types: Final = f"{_OWN} asks for two instance types at once, which no node has: {{}}; take one out".format
 leaves_out: Final = f"{_OWN} leaves out {{}}".format
-all_labels: Final = "nodes with all labels of family {}".format
+all_labels: Final = "nodes that have all labels of family {} at once".format
 created_by: Final = "a {} of {} created the job and chooses its nodes".format
 _ELSEWHERE: Final = "which is for other nodes than UltraServers"
 has_label: Final = f"its label {{}} is {{}}, {_ELSEWHERE}".format
@@ -133,9 +133,9 @@ asks_for: Final = "its workers ask for {}".format
 _REQUEST: Final = f"request {{1}}, or opt the job in with {INJECT}"
 wrong_amount: Final = asks_for(f"{{0}} than the {{1}} {{2}} that a node has: {_REQUEST}").format
 selects_type: Final = "its workers select an instance type of family {}".format
-claims_node: Final = "its workers claim a node by the template {}".format
-claims_less: Final = "its workers claim less than a node by the template {}".format
-_UNKNOWN: Final = "its workers claim devices by the template {}, which the table does not know"
+claims_node: Final = "its workers claim a node by the ResourceClaimTemplate {}".format
+claims_less: Final = "its workers claim less than a node by the ResourceClaimTemplate {}".format
+_UNKNOWN: Final = "its workers claim devices by the ResourceClaimTemplate {}, which the table does not know"
 _ADD: Final = "if it is for the family's devices, add it to the claims of {}"
 claims_unknown: Final = f"{_UNKNOWN}: {_ADD}".format
 _EACH: Final = "to give each Pod a node, use a resourceClaimTemplateName"
@@ -143,12 +143,12 @@ shares_claim: Final = f"its workers share the claim {{}}: {_EACH}".format
 no_device: Final = "the workers request no {}".format
 not_a_number: Final = "{}: {} is {}; write a number, such as 16".format
 
-# ---- Why a rule is skipped, and what it adds to a warning --------------------------------------------------
+# ---- Why a rule is skipped, and parts of warnings ----------------------------------------------------------
 
 SWITCHED_OFF: Final = "switched off"
 fired_instead: Final = "{} fired instead".format
 sets_placer: Final = "{} sets the placer".format
-unmet_needs: Final = "{} did not fire, or the job kept a value of its own".format
+unmet_needs: Final = "needs {}: no such rule fired and set all its values".format
 not_in_table: Final = "the table has no {}".format
 IS_CANDIDATE: Final = {True: "it is a candidate", False: "it is not a candidate"}
 no_template: Final = "the job has no {} template".format

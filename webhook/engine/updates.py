@@ -2,7 +2,8 @@
 
 The key `updates` of a workload row defines when the webhook acts: never, always, or only while the job has no
 pods, because its pods are then created from the updated templates. All users are treated in the same way. An
-update that removes no addition is stored unchanged. If a suspended job changes its size, it gets a new shape.
+update that removes nothing that the webhook added is stored unchanged. If a suspended job changes its size,
+it gets a new shape.
 """
 
 from dataclasses import replace

@@ -216,7 +216,7 @@ def _fill(
 def _make_text_filler(text: str) -> Filler:
     """Returns the function that fills in a text. Results are cached, so that a text is parsed only once."""
     parts = PATTERN.split(text)
-    # The parts are a text and, for each match, escape, placeholder and text. An escaped placeholder stays.
+    # The parts are a text and, for each match, escape, placeholder and text. An escape makes a text.
     template, placeholders = parts[0].replace("%", "%%"), []
     for escape, name, literal in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
         template += (f"$({name})" if escape else "%s") + literal.replace("%", "%%")

@@ -275,5 +275,5 @@ request.userInfo.username != 'system:serviceaccount:ultraserver-webhook:ultraser
 + ' job\'s pod template'
 : request.operation == 'DELETE' ? 'the pod was not admitted by this program, or has started and does not leave a failed node'
 : 'the pod does not wait at the gate ultraserver-webhook.io/whole-job, or more would change than the annotation'
-+ ' ultraserver-webhook.io/opened, this gate, and the label of its unit in its node selector'
++ ' ultraserver-webhook.io/opened, this gate, and the labels of its unit and its node in its node selector'
 {{- end }}

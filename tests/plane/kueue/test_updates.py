@@ -74,7 +74,7 @@ def test_the_webhook_receives_kueues_updates_and_does_not_change_them(stage: Sta
     # The log has the two starts. The API server does not send the stop, because the job has pods. If another
     # client writes in between, the API server repeats a patch and calls the webhook again.
     assert len(updates) >= 2, updates
-    assert all("the update removes no addition" in line for line in updates)
+    assert all("the update removes nothing that the webhook added" in line for line in updates)
 
 
 def test_a_waiting_job_that_is_applied_again_keeps_its_terms_and_its_workload(stage: Stage) -> None:
