@@ -142,7 +142,10 @@ def admit(job: str | None, everything: bool, kubeconfig: Path | None) -> None:  
         raise click.ClickException(messages.none_waits(job))
 
 
-main.add_command(click.Command("open", hidden=True, params=admit.params, callback=admit.callback))  # in 0.2.0
+# The name of the command in 0.2.0.
+main.add_command(
+    click.Command("open", hidden=True, help=admit.help, params=admit.params, callback=admit.callback)
+)
 
 
 @main.command("replay")

@@ -152,13 +152,14 @@ def _find_key(job: Job) -> Iterator[Fault]:
     job_annotations = get_map(job.object, ("metadata", "annotations"))
     for field in similar_paths[:MOST_NAMES]:
         *template, _, kind, key = map(str, field)
-        match, value = _find_nearest_key(key[:100]), shown(get(job.object, field), 40)
+        meant = match = _find_nearest_key(key[:100])
         if match and kind == "labels" and match not in keys.LABELS_FOR_AUTHORS:
-            yield Fault(field_name(field), value, messages.meant_annotation(match))
-        elif match and match != key:
-            yield Fault(field_name(field), value, match)
-        elif match and template and kind == "annotations" and key not in job_annotations:
-            yield Fault(field_name(field), value, messages.meant_job(key))
+            meant = messages.meant_annotation(match)
+        elif match == key:
+            is_misplaced = template and kind == "annotations" and key not in job_annotations
+            meant = messages.meant_job(key) if is_misplaced else None
+        if meant:
+            yield Fault(field_name(field), shown(get(job.object, field), 40), meant)
 
 
 def _resembles_key(text: str) -> bool:

@@ -319,8 +319,9 @@ class InTemplate(
                 values = [get(group.template, location) for location in path.find_all(group.template)]
                 value = _find_deciding_value(values, allowed) if len(values) > 1 else next(iter(values), "")
                 if not matches(text_of(value) if value else "", allowed):
-                    text = shown(value, 40) if value else ""
-                    reason = reason or describe_mismatch(path.name, text, allowed, owner_name)
+                    if not reason:
+                        text = shown(value, 40) if value else ""
+                        reason = describe_mismatch(path.name, text, allowed, owner_name)
                     break
             else:
                 return None
