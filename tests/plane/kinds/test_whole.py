@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import json
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -126,7 +127,9 @@ def test_a_job_leaves_a_node_that_is_not_ready(
         next(pod for pod in pods if pod["metadata"]["name"].startswith(choice)) for choice in CHOICES
     ]
     dead = {pod["spec"]["nodeName"] for pod in first_pods}
+    log = plane.programs.logs / "whole-placement.log"
     with contextlib.ExitStack() as undo:
+        undo.callback(lambda: sys.stdout.write(log.read_text()[-4000:]))  # pytest shows it if the test fails
         for node in dead:
             undo.enter_context(not_ready(plane.kubectl, node))
         until(
