@@ -3,7 +3,7 @@
 from typing import Final
 
 unreachable: Final = "cannot reach the API server: {}".format
-no_server: Final = "cannot reach the API server: {} (outside a pod, name a --kubeconfig)".format
+no_server: Final = unreachable("{} (outside a pod, name a --kubeconfig)").format
 _INSTALL: Final = "pip install 'ultraserver-webhook[controllers]'"
 not_installed: Final = f"{{}}: the client of the API server is not installed: {_INSTALL}".format
 _REPLACE: Final = "replace it in the kubeconfig or the service account's token file"

@@ -280,7 +280,7 @@ def check(lister: Lister, output_format: str, *, pre: bool) -> NoReturn:
     if output_format == "json":
         _print_json({"lines": [asdict(result) for result in results], **counts})
     else:
-        say(messages.check_counts(*counts.values()))
+        say(messages.check_counts(counts["pass"], counts["warn"], counts["fail"]))
     sys.exit(CHECK_FAILED if counts["fail"] else 0)
 
 
